@@ -1,4 +1,4 @@
-"""kgm: consumer-group membership of Apache Kafka, seen, simulated, and changed safely.
+"""kgm: inspect, simulate and safely change Apache Kafka consumer-group membership.
 
 The Python API, for tests, notebooks and other tools (docs/python.md). The command line calls the same functions.
 
@@ -12,7 +12,7 @@ explain            why a group rebalanced, from the records of `__consumer_offse
 serve_in_thread    an embedded coordinator that real Kafka clients join (`kgm.testing` has pytest fixtures)
 KgmError           the root of all errors that these raise
 
-Nothing is imported before it is used."""
+Nothing is imported until it is used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`python -m kgm`: the command `kgm`, where its script is not on the path."""
+"""`python -m kgm`: runs the `kgm` command where its script is not on the PATH."""
 
 from kgm.cli.entry import main
 

@@ -1,4 +1,5 @@
-"""Reads big-endian values one after the other. Nothing is made of a length that the bytes do not have."""
+"""Reads big-endian values one after the other. A length that exceeds the remaining bytes is an error, so it allocates
+nothing."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ _INT32, _INT64 = struct.Struct(">i"), struct.Struct(">q")
 
 
 class BoundedReader:
-    """A place in some bytes. what: their name in errors. Every method raises DecodeError where the bytes end early."""
+    """A position in a byte string. what: the name of the bytes in errors. Every method raises DecodeError if the bytes
+    end early."""
 
     __slots__ = ("_data", "_place", "_what")
 
@@ -36,41 +38,41 @@ class BoundedReader:
         return self._number(_INT64)
 
     def count(self, least_bytes: int) -> int:
-        """The length of an array whose elements have at least so many bytes."""
+        """The length of an array whose elements take at least this many bytes each."""
         return self._checked(self.int32(), least_bytes)
 
     def nullable_count(self, least_bytes: int) -> int | None:
-        """The same; None for -1."""
+        """Like `count`; None for -1."""
         count = self.int32()
         return None if count == -1 else self._checked(count, least_bytes)
 
     def take(self, length: int) -> bytes:
-        """So many bytes."""
+        """The next `length` bytes."""
         start = self._place
         self._place += self._checked(length, 1)
         return self._data[start : self._place]
 
     def blob(self) -> bytes:
-        """Bytes with their length in 32 bits."""
+        """Bytes preceded by their 32-bit length."""
         return self.take(self.int32())
 
     def nullable_blob(self) -> bytes | None:
-        """The same; None for the length -1."""
+        """Like `blob`; None for the length -1."""
         length = self.int32()
         return None if length == -1 else self.take(length)
 
     def string(self) -> str:
-        """UTF-8 with its length in 16 bits (Kafka's STRING)."""
+        """UTF-8 preceded by its 16-bit length (Kafka's STRING)."""
         return self.text(self.take(self.int16()))
 
     def nullable_string(self) -> str | None:
-        """The same; None for the length -1."""
+        """Like `string`; None for the length -1."""
         length = self.int16()
         return None if length == -1 else self.text(self.take(length))
 
     def utf(self) -> str:
-        """Java's modified UTF-8 with its length in 16 bits, unsigned (DataOutput.writeUTF): zero is two bytes, and what
-        is beyond 16 bits is a pair of surrogates."""
+        """Java's modified UTF-8 preceded by its unsigned 16-bit length (DataOutput.writeUTF): zero is two bytes, and a
+        character beyond 16 bits is a pair of surrogates."""
         data = self.take(self._number(_UINT16)).replace(b"\xc0\x80", b"\0")
         try:
             return data.decode()
@@ -82,7 +84,7 @@ class BoundedReader:
             raise self.malformed("a text is not UTF-8") from error
 
     def chars(self) -> str:
-        """UTF-16 with the number of its units in 32 bits (DataOutput.writeChars)."""
+        """UTF-16 preceded by the number of its code units in 32 bits (DataOutput.writeChars)."""
         data = self.take(2 * self._checked(self.int32(), 2))
         try:
             return data.decode("utf-16-be")
@@ -103,11 +105,11 @@ class BoundedReader:
         try:
             value: Any = form.unpack_from(self._data, self._place)[0]
         except struct.error as error:
-            raise self.malformed(f"{form.size} bytes are wanted, and {self.left} are left") from error
+            raise self.malformed(f"{form.size} bytes are needed, but {self.left} are left") from error
         self._place += form.size
         return int(value)
 
     def _checked(self, count: int, least_bytes: int) -> int:
         if not 0 <= count * least_bytes <= self.left:
-            raise self.malformed(f"length {count}, and {self.left} bytes are left")
+            raise self.malformed(f"length {count}, but {self.left} bytes are left")
         return count

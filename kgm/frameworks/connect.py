@@ -1,4 +1,4 @@
-"""Kafka Connect: what a worker says when it joins, and what the leader assigns to it.
+"""Kafka Connect: what a worker sends when it joins, and what the leader assigns to it.
 
 Source: the classes ConnectProtocol (version 0, `eager`) and IncrementalCooperativeConnectProtocol (versions 1,
 `compatible`, and 2, `sessioned`) of Kafka Connect, and WorkerCoordinator.onJoinComplete for what a worker then runs.
@@ -15,20 +15,20 @@ from kgm.frameworks.bounded_reader import BoundedReader
 #: The number that stands for the connector itself among the numbers of its tasks.
 CONNECTOR: Final = -1
 _EAGER: Final = 0
-#: The consumer group of a sink connector is named so and as the connector (SinkUtils.consumerGroupId).
+#: The prefix of a sink connector's consumer group; the connector's name follows (SinkUtils.consumerGroupId).
 SINK_GROUP: Final = "connect-"
 _SINK_CLIENT: Final = "connector-consumer-"
-#: A connector's name and the number of its tasks.
+#: The fewest bytes that a connector's name and the number of its tasks take.
 _LEAST_BYTES: Final = 6
 
-#: A connector's name and the number of one of its tasks, or CONNECTOR.
+#: A connector's name and the number of one of its tasks, or CONNECTOR for the connector itself.
 Work = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerMetadata:
-    """What a worker says when it joins. url: of its REST interface. current: what it ran then; none in version 0, whose
-    workers stop everything before they join."""
+    """What a worker sends when it joins. url: of its REST interface. current: what it ran at that moment; empty in
+    version 0, whose workers stop everything before they join."""
 
     version: int
     url: str
@@ -38,10 +38,10 @@ class WorkerMetadata:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerAssignment:
-    """What a worker is assigned. leader: the member id of the group's leader, None only where nothing is assigned.
+    """What a worker is assigned. leader: the member id of the group's leader, None only if nothing is assigned.
 
-    assigned, revoked: what it is to begin and to stop; in version 0 `assigned` is everything. delay_ms: after so long,
-    counted from the assignment, it joins again: until then the leader holds back what was lost with another worker."""
+    assigned, revoked: what the worker will start and stop; in version 0 `assigned` is everything. delay_ms: how long
+    after the assignment the worker joins again; until then the leader holds back what was lost with another worker."""
 
     version: int
     error_code: int
@@ -83,14 +83,14 @@ def decode_worker_assignment(data: bytes) -> WorkerAssignment:
 
 
 def running(joined: WorkerMetadata, given: WorkerAssignment) -> tuple[Work, ...]:
-    """What a worker runs after this assignment, by connector and task."""
+    """What a worker runs after this assignment, sorted by connector and task."""
     kept = set(joined.current) - set(given.revoked) if given.version > _EAGER else set()
     return tuple(sorted(kept | set(given.assigned)))
 
 
 def sink_connector(group_id: str, client_ids: Iterable[str]) -> str | None:
-    """The sink connector whose tasks are the members of a consumer group, by the names that Connect gives both; None of
-    another group (SinkUtils.consumerGroupId, Worker.baseConsumerConfigs)."""
+    """The sink connector whose tasks are the members of a consumer group, judging by the names that Connect gives the
+    group and its clients; None for any other group (SinkUtils.consumerGroupId, Worker.baseConsumerConfigs)."""
     name = group_id.removeprefix(SINK_GROUP)
     tasks = [client_id.removeprefix(f"{_SINK_CLIENT}{name}-") for client_id in client_ids]
     is_sink = bool(name) and name != group_id and bool(tasks) and all(map(str.isdecimal, tasks))
@@ -98,8 +98,8 @@ def sink_connector(group_id: str, client_ids: Iterable[str]) -> str | None:
 
 
 def is_settled(assignments: Collection[WorkerAssignment | None]) -> bool | None:
-    """Whether the group, which is Stable, goes on to be: nothing that was lost is held back, and no worker has to give
-    something up or was given an error, after which it joins again. None where an assignment cannot be read."""
+    """Whether the group, which is Stable, will stay Stable: no lost work is held back, and no worker has to give
+    something up or was given an error, after either of which it joins again. None if an assignment cannot be read."""
     known = [one for one in assignments if one is not None]
     if any(one.delay_ms or one.revoked or one.error_code for one in known):
         return False
@@ -107,8 +107,9 @@ def is_settled(assignments: Collection[WorkerAssignment | None]) -> bool | None:
 
 
 def missing_work(running: Iterable[Work]) -> tuple[Work, ...]:
-    """What must exist although nobody runs it: a connector whose tasks run, and tasks whose number lies between others.
-    The last tasks of a connector may be missing as well, and a connector of which nothing runs: that does not show."""
+    """Work that must exist although no worker runs it: a connector whose tasks run, and tasks whose number lies between
+    two others. The last tasks of a connector may be missing too, or a whole connector of which nothing runs; that
+    cannot be seen."""
     numbers: dict[str, set[int]] = {}
     for name, number in running:
         numbers.setdefault(name, set()).add(number)

@@ -1,7 +1,7 @@
-"""Who runs which connectors and tasks: the assignors of a Connect group's leader as pure functions.
+"""Which worker runs which connectors and tasks: the assignors of a Connect group's leader as pure functions.
 
 Source: IncrementalCooperativeAssignor (protocols `compatible` and `sessioned`) and EagerAssignor (`eager`) of Kafka
-Connect 4.3. Connectors and tasks are shared out by the same rules, each kind for itself."""
+Connect 4.3. Connectors and tasks are distributed by the same rules, each kind on its own."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Final
 from kgm.frameworks.connect import CONNECTOR, Work
 from kgm.java.hash_map import map_order
 
-#: Workers that have to give work up round after round wait longer and longer, in ms: 1, 40, 1600, ...
+#: When workers have to give up work in consecutive rounds, the pauses grow, in ms: 1, 40, 1600, ...
 _FIRST_PAUSE_MS: Final = 1
 _PAUSE_GROWTH: Final = 40
 _NO_GENERATION: Final = -1
@@ -24,10 +24,10 @@ _NO_GENERATION: Final = -1
 class LeaderState:
     """What a leader remembers from one rebalance to the next; a new leader remembers nothing.
 
-    assigned: everything that it meant to be somewhere. revoked: what it took away the last time. waiting_since_empty:
-    the workers that had nothing while the delay lasts, which get what was lost. scheduled_ms: the end of the delay, 0
-    for none. has_revoked, successive: whether the last round took work away, and how many did, one after another.
-    generation: the last one that it assigned."""
+    assigned: everything that it meant to be running somewhere. revoked: what it took away in the last round.
+    waiting_since_empty: the workers that had nothing during the delay, which get the lost work. scheduled_ms: the end
+    of the delay, 0 for none. has_revoked, successive: whether the last round took work away, and in how many successive
+    rounds that happened. generation: the last one that it assigned."""
 
     assigned: frozenset[Work] = frozenset()
     revoked: frozenset[Work] = frozenset()
@@ -42,7 +42,7 @@ class LeaderState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Round:
-    """What one rebalance gives to, and takes from, each worker. delay_ms: until all join again."""
+    """What one rebalance gives to and takes from each worker. delay_ms: the time until all join again."""
 
     assigned: Mapping[str, tuple[Work, ...]] = field(default_factory=dict)
     revoked: Mapping[str, tuple[Work, ...]] = field(default_factory=dict)
@@ -53,11 +53,11 @@ def assign_incrementally(
     state: LeaderState, configured: Collection[Work], running: Mapping[str, Sequence[Work]], *, now_ms: int,
     max_delay_ms: int, last_generation: int, generation: int,
 ) -> tuple[Round, LeaderState]:  # fmt: skip
-    """running: by member id, in the order in which the broker lists the members, what each worker runs as it joins.
+    """running: by member id, in the order in which the broker lists the members, what each worker runs when it joins.
 
     max_delay_ms: `scheduled.rebalance.max.delay.ms` of the leader. last_generation: the last one in which the leader
-    got an assignment, generation: that of this rebalance. now_ms: of the leader's clock, more than 0."""
-    # Workers go by the order of a hash map where two are alike.
+    got an assignment. generation: the one of this rebalance. now_ms: the time on the leader's clock, more than 0."""
+    # Ties between workers are broken by the order of a hash map.
     names = list(running)
     loads = {names[place]: list(running[names[place]]) for place in map_order(names)}
     active = frozenset(chain.from_iterable(loads.values()))
@@ -92,7 +92,8 @@ def assign_incrementally(
 
 
 def assign_eagerly(configured: Iterable[Work], members: Iterable[str]) -> dict[str, tuple[Work, ...]]:
-    """Everything again, round robin over the workers in the order of their ids: connectors first, then their tasks."""
+    """Assigns everything from scratch, round robin over the workers in the order of their ids: connectors first, then
+    tasks."""
     shares: dict[str, list[Work]] = {name: [] for name in sorted(members, key=_java_order)}
     work = sorted(_in_order(configured), key=lambda one: one[1] != CONNECTOR)
     for one, name in zip(work, cycle(shares), strict=False):
@@ -101,8 +102,8 @@ def assign_eagerly(configured: Iterable[Work], members: Iterable[str]) -> dict[s
 
 
 def as_joined(work: Iterable[Work]) -> tuple[Work, ...]:
-    """What a worker runs in the order in which it says so, which is that in which it has to give up: by connector,
-    those that it runs itself first (ConnectProtocol.Assignment.asMap)."""
+    """What a worker runs, in the order in which it reports it, which is also the order in which it has to give work up:
+    by connector, with the connectors that it runs itself first (ConnectProtocol.Assignment.asMap)."""
     every = [*work]
     own = [name for name, number in every if number == CONNECTOR]
     names = dict.fromkeys([*(own[place] for place in map_order(own)), *(name for name, _ in every)])
@@ -112,8 +113,8 @@ def as_joined(work: Iterable[Work]) -> tuple[Work, ...]:
 def _with_delay(
     state: LeaderState, lost: frozenset[Work], upcoming: dict[str, list[Work]], *, now_ms: int, max_delay_ms: int
 ) -> tuple[LeaderState, frozenset[Work]]:
-    """What was lost is held back for a while, so that a worker that restarts has it again. Returns what is to be
-    spread over all workers at once; what goes to those that waited is in `upcoming` already."""
+    """Holds lost work back for a while, so that a worker that restarts gets it again. Returns the work that will be
+    spread over all workers in this round; work for the workers that waited is already in `upcoming`."""
     reset = replace(state, waiting_since_empty=(), scheduled_ms=0, delay_ms=0)
     if not lost and not state.has_revoked:
         return reset, frozenset()
@@ -145,8 +146,8 @@ def _balanced(
     state: LeaderState, configured: Collection[Work], upcoming: dict[str, list[Work]],
     revoked: dict[str, list[Work]], *, now_ms: int, max_delay_ms: int,
 ) -> LeaderState:  # fmt: skip
-    """Takes work from those that have more than their share; not while a delay lasts, and round after round only after
-    a pause."""
+    """Takes work from workers that have more than their share. Not during a delay; in consecutive rounds only after a
+    pause."""
     if state.delay_ms:
         return replace(state, has_revoked=False)
     surplus = _surplus(configured, upcoming)
@@ -164,7 +165,7 @@ def _balanced(
 
 
 def _surplus(configured: Collection[Work], loads: Mapping[str, Sequence[Work]]) -> dict[str, set[Work]]:
-    """What each worker has too much of, its first ones."""
+    """The work that each worker has beyond its share, taken from the front of its list."""
     surplus: dict[str, set[Work]] = {}
     if not configured or not any(loads.values()):
         return surplus
@@ -188,7 +189,7 @@ def _surplus(configured: Collection[Work], loads: Mapping[str, Sequence[Work]]) 
 
 
 def _spread(loads: dict[str, list[Work]], work: Sequence[Work], *, is_connector: bool) -> None:
-    """One for each of those that have the fewest, again and again."""
+    """Gives one item at a time to each of the workers with the fewest, until nothing is left."""
 
     def size(name: str) -> int:
         return sum((one[1] == CONNECTOR) == is_connector for one in loads[name])
@@ -213,7 +214,7 @@ def _pause_ms(successive: int, max_delay_ms: int) -> int:
 
 
 def _java_order(text: str) -> bytes:
-    """Java compares the units of UTF-16."""
+    """Java compares strings by UTF-16 code unit."""
     return text.encode("utf-16-be", "surrogatepass")
 
 

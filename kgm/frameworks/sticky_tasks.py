@@ -1,8 +1,9 @@
-"""Where tasks of a Kafka Streams application go with its sticky assignor, which an application has only if it names it
-(`task.assignor.class`): they stay where they were as far as that is even, and none has to catch up first.
+"""Where the tasks of a Kafka Streams application go with its sticky assignor, which an application has only if it names
+it (`task.assignor.class`): tasks stay where they were as long as that is balanced, and no task has to wait for a copy
+to catch up.
 
-Source: StickyTaskAssignor of Kafka Streams 4.3. Kafka shares out standby tasks in an order of its own in each process;
-here it is that of the tasks."""
+Source: StickyTaskAssignor of Kafka Streams 4.3. In Kafka the order in which standby tasks are distributed differs from
+process to process; here it is the order of the tasks."""
 
 from __future__ import annotations
 
@@ -22,8 +23,8 @@ _PRIME: Final = 31  # Objects.hash
 def place_stickily(
     processes: Mapping[str, StreamsProcess], tasks: Collection[str], stateful: Collection[str], standbys: int
 ) -> TaskPlacement:
-    """processes: by id, in the order in which they were put into a map, with what each had. stateful: among `tasks`.
-    standbys: `num.standby.replicas`."""
+    """processes: by id, in the order in which they were put into a map, with what each had before. stateful: the ones
+    among `tasks` that have state. standbys: `num.standby.replicas`."""
     made = _Sticky(processes, tasks)
     made.place_active()
     made.place_standbys(in_order(stateful), standbys)
@@ -35,7 +36,7 @@ def place_stickily(
 
 
 class _Sticky:
-    """names: the processes in the order of Java's maps. held: active and standby tasks."""
+    """names: the processes in the order of Java's maps. held: the active and standby tasks of each."""
 
     def __init__(self, processes: Mapping[str, StreamsProcess], tasks: Collection[str]) -> None:
         table = grown_capacity(len(processes))
@@ -48,7 +49,8 @@ class _Sticky:
         self.most_pairs = len(self.tasks) * (len(self.tasks) - 1) // 2
 
     def place_active(self) -> None:
-        """First where a task ran, then where it has a copy, as long as there is room; the rest where it fits best."""
+        """First to the process that ran the task, then to one that has a copy, as long as there is room; the rest where
+        they fit best."""
         share = len(self.tasks) // sum(process.threads for process in self.processes.values())
         left = self.tasks.copy()
         table = grown_capacity(len(self.had_active))
@@ -79,7 +81,7 @@ class _Sticky:
             self.active[name].add(task)
 
     def _in_map(self) -> list[str]:
-        """All tasks in the order of the map that they come from."""
+        """All tasks, in the order of the map that they come from."""
         table = grown_capacity(len(self.tasks))
         return sorted(in_order(self.tasks), key=lambda task: _bucket(_task_hash(task), table))
 
@@ -91,7 +93,8 @@ class _Sticky:
         return len(self.active[name]) < self.processes[name].threads * share
 
     def _best(self, task: str, names: Collection[str]) -> str:
-        """The process that had the task unless it is full and another one has less, and then that with the least."""
+        """The process that had the task, or else one that has a copy of it, unless it is too full; otherwise the least
+        loaded one."""
         with_copy = [name for name in self._with_copy(task) if name in names]
         before = self.had_active.get(task)
         if before not in names:
@@ -104,8 +107,8 @@ class _Sticky:
         return self._least_loaded(task, names) if other is None or self._is_too_full(other) else other
 
     def _least_loaded(self, task: str, names: Collection[str]) -> str:
-        """A process without tasks; else the one with the least that would have the task beside a new one; else the one
-        with the least."""
+        """A process without tasks; otherwise the least loaded one on which the task would get a new neighbor; otherwise
+        the least loaded one."""
         for name in names:
             if not self.held[name]:
                 return name

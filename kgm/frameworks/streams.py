@@ -1,8 +1,9 @@
-"""Kafka Streams on the classic protocol: what its members say of themselves, and what its leader assigns.
+"""Kafka Streams on the classic protocol: what its members report about themselves, and what its leader assigns.
 
 Streams' assignor `stream` writes both as user data of the consumer protocol. Source: the class AssignmentInfo and the
-schema SubscriptionInfoData.json of Kafka Streams, versions 1 to 11; Kafka 2.4 writes 5, 2.5 6, 2.6 7, 2.7 8, 2.8 9,
-3.0 10, and 3.2 and all later ones 11; `upgrade.from` lets newer ones write older versions."""
+schema SubscriptionInfoData.json of Kafka Streams, versions 1 to 11. Kafka 2.4 writes version 5, 2.5 writes 6, 2.6
+writes 7, 2.7 writes 8, 2.8 writes 9, 3.0 writes 10, and 3.2 and later write 11; with `upgrade.from`, newer releases
+write older versions."""
 
 from __future__ import annotations
 
@@ -14,14 +15,15 @@ from typing import Final
 from kgm.frameworks.bounded_reader import BoundedReader
 
 NEWEST: Final = 11
-#: The offset sum of a task that is active on the member (Task.LATEST_OFFSET), and one that older versions do not tell.
+#: The offset sum of a task that is active on the member (Task.LATEST_OFFSET), and the one that stands for "not
+#: reported" in older versions.
 ACTIVE: Final = -2
 UNKNOWN_OFFSET_SUM: Final = -3
 _NEVER: Final = 2**63 - 1
-#: The last millisecond that has a time in RFC 3339.
+#: The last millisecond that RFC 3339 can express.
 _LAST_MS: Final = 253_402_300_799_999
 _UNKNOWN_VERSION: Final = -1
-# The version that brought each part.
+# The version that introduced each part.
 _ENDPOINT, _SUPPORTED, _ERROR, _DICTIONARY, _STANDBY_HOSTS, _OFFSET_SUMS = 2, 3, 4, 5, 6, 7
 _NEXT_REBALANCE, _UNIQUE_FIELD, _SUBSCRIPTION_ERROR, _NAMED_TOPOLOGY, _CLIENT_TAGS = 7, 8, 9, 10, 11
 _TASK_BYTES, _NAMED_TASK_BYTES, _HOST_BYTES, _UUID_BYTES = 8, 12, 10, 16
@@ -29,10 +31,10 @@ _TASK_BYTES, _NAMED_TASK_BYTES, _HOST_BYTES, _UUID_BYTES = 8, 12, 10, 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamsSubscription:
-    """What one thread says when it joins (SubscriptionInfo).
+    """What one thread sends when it joins (SubscriptionInfo).
 
-    user_endpoint: `application.server`, None if it is not set. offset_sums: by task, how far its state is, of all tasks
-    of which the process has state; ACTIVE for those that run there, UNKNOWN_OFFSET_SUM before version 7."""
+    user_endpoint: `application.server`, None if it is not set. offset_sums: by task, how far its state has progressed,
+    for every task whose state the process has; ACTIVE for tasks that run there, UNKNOWN_OFFSET_SUM before version 7."""
 
     version: int
     latest_version: int
@@ -47,8 +49,8 @@ class StreamsSubscription:
 class StreamsAssignment:
     """What one thread is assigned (AssignmentInfo). Warm-up tasks are written as standby tasks.
 
-    standby_tasks: partitions by task. endpoints: `HOST:PORT` of all processes that have told one. next_rebalance_ms:
-    when this member is to start the next rebalance, in ms since the epoch, 0 for at once; None for never.
+    standby_tasks: partitions by task. endpoints: `HOST:PORT` of every process that reported one. next_rebalance_ms:
+    when this member will start the next rebalance, in ms since the epoch, 0 for immediately; None for never.
     tells_next_rebalance: False before version 7, which has no such time."""
 
     version: int
@@ -125,9 +127,9 @@ def decode_streams_assignment(data: bytes) -> StreamsAssignment:
 def is_settled(
     subscriptions: Iterable[StreamsSubscription | None], assignments: Collection[StreamsAssignment | None]
 ) -> bool | None:
-    """Whether the group, which is Stable, goes on to be: no member is to start a rebalance, none has been assigned an
-    error, and each finds its own endpoint among those of all, without which it rebalances at once. None where members
-    do not tell: before Kafka 2.6, and where they cannot be read.
+    """Whether the group, which is Stable, will stay Stable: no member will start a rebalance, none has been assigned an
+    error, and each finds its own endpoint among the endpoints of all processes (otherwise it rebalances immediately).
+    None if members do not report this: before Kafka 2.6, and if they cannot be read.
 
     Source: StreamsPartitionAssignor.onAssignment, maybeScheduleFollowupRebalance, verifyHostInfo."""
     known = [one for one in assignments if one is not None]
@@ -163,7 +165,7 @@ def _version(read: BoundedReader) -> int:
 
 
 def _uuid(data: bytes) -> str:
-    """As Java prints a UUID."""
+    """A UUID as Java prints it."""
     text = data.hex()
     return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
 
@@ -174,7 +176,7 @@ def _task(read: BoundedReader) -> str:
 
 
 def _assigned_task(read: BoundedReader, version: int) -> str:
-    """The same; of a named topology `NAME__SUBTOPOLOGY_PARTITION` (TaskId.toString)."""
+    """`SUBTOPOLOGY_PARTITION`, or `NAME__SUBTOPOLOGY_PARTITION` in a named topology (TaskId.toString)."""
     task = _task(read)
     name = read.chars() if version >= _NAMED_TOPOLOGY else ""
     return f"{name}__{task}" if name else task
@@ -217,6 +219,6 @@ def _endpoints(read: BoundedReader, version: int) -> list[str]:
 
 
 def _host_and_port(endpoint: str) -> str:
-    """An `application.server` as the map of endpoints has it: without protocol and brackets (Utils.getHost)."""
+    """An `application.server` in the form of the endpoint map: without protocol and brackets (Utils.getHost)."""
     host, _, port = endpoint.rpartition("://")[2].rpartition(":")
     return f"{host.removeprefix('[').removesuffix(']')}:{port}"

@@ -1,9 +1,10 @@
-"""Which process of a Kafka Streams application runs which task, and which of its threads: what the leader of the group
-works out, as pure functions.
+"""Which process of a Kafka Streams application runs which task, and on which of its threads, as the leader of the group
+computes it: pure functions.
 
 Source: HighAvailabilityTaskAssignor with TaskMovement, DefaultStandbyTaskAssignor and
-ClientTagAwareStandbyTaskAssignor, and StreamsPartitionAssignor.assignTasksToThreads, of Kafka Streams 4.3. Not modelled
-are the strategies that weigh traffic between racks (`rack.aware.assignment.strategy`), which are off unless set."""
+ClientTagAwareStandbyTaskAssignor, and StreamsPartitionAssignor.assignTasksToThreads, of Kafka Streams 4.3. The
+strategies that weigh traffic between racks are not modelled (`rack.aware.assignment.strategy`); they are off unless
+set."""
 
 from __future__ import annotations
 
@@ -25,9 +26,9 @@ UNBOUNDED_LAG: Final = 2**63 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamsProcess:
-    """One process as it joins. threads: how many. lags: by task with state, how many offsets its copy is behind, all of
-    them where it has none; ACTIVE where the task runs there. had_active, had_standby: what it ran, and of what it has a
-    copy; the default assignor does not look at them. tags: its `client.tag.*`."""
+    """One process as it joins. threads: how many. lags: by task with state, how many offsets its copy is behind (all of
+    the task's offsets if it has no copy); ACTIVE if the task runs there. had_active, had_standby: the tasks that it
+    ran, and the tasks that it had a copy of; the default assignor ignores them. tags: its `client.tag.*`."""
 
     threads: int
     lags: Mapping[str, int] = field(default_factory=dict)
@@ -39,7 +40,7 @@ class StreamsProcess:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamsSettings:
     """Settings of the leader: `num.standby.replicas`, `max.warmup.replicas`, `acceptable.recovery.lag`, and
-    `rack.aware.assignment.tags`, in which copies of a task are to differ. The defaults are Kafka's."""
+    `rack.aware.assignment.tags`, the tags in which copies of a task should differ. The defaults are Kafka's."""
 
     standbys: int = 0
     warmups: int = 2
@@ -49,8 +50,8 @@ class StreamsSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskPlacement:
-    """By process id. standby: warm-up tasks are among them. is_final: False where it is to be looked again, after
-    `probing.rebalance.interval.ms`, whether a copy has caught up."""
+    """Tasks by process id. standby: includes warm-up tasks. is_final: False if the leader will check again, after
+    `probing.rebalance.interval.ms`, whether copies have caught up."""
 
     active: Mapping[str, frozenset[str]]
     standby: Mapping[str, frozenset[str]]
@@ -79,10 +80,10 @@ def tasks_of_threads(
     tasks: Collection[str], threads: Collection[str], had: Mapping[str, Collection[str]], lags: Mapping[str, int],
     loads: dict[str, int], *, is_stateful: bool = True,
 ) -> dict[str, list[str]]:  # fmt: skip
-    """Tasks of one process by thread (member id). had: the tasks whose state each thread reported. lags: of the
-    process. loads: how many tasks each thread has from earlier calls, which this one adds to: active tasks with state
-    come first, then standby tasks, then the others. Kafka deals out the last ones in the order of a heap, here they
-    are in their own."""
+    """The tasks of one process by thread (member id). had: the tasks whose state each thread reported. lags: of the
+    process. loads: how many tasks each thread has from earlier calls; this call adds to it. Active tasks with state
+    come first, then standby tasks, then the others. Kafka deals out the last ones in the order of a heap; here they
+    keep their own order."""
     names = sorted(threads)
     shares: dict[str, list[str]] = {name: [] for name in names}
     least = (len(tasks) + sum(loads.values())) // len(names)
@@ -142,7 +143,7 @@ class _Share:
 
 
 class _Placing:
-    """Shares of all processes while they are worked out, by id in the order of Java's UUIDs."""
+    """The shares of all processes while they are being computed, by id in the order of Java's UUIDs."""
 
     def __init__(
         self, processes: Mapping[str, StreamsProcess], stateful: Sequence[str], settings: StreamsSettings
@@ -162,7 +163,7 @@ class _Placing:
         most = self.settings.acceptable_lag
         return lag == ACTIVE or most == UNBOUNDED_LAG or 0 <= lag <= most
 
-    # -- where tasks would be best
+    # -- where tasks would ideally be
 
     def spread_active(self) -> None:
         shares = [*self.shares.values()]
@@ -191,8 +192,8 @@ class _Placing:
         )
 
     def _spread_by_tags(self) -> dict[str, int]:
-        """Copies on processes that differ in all tags from those that have the task already, as long as each tag has
-        values left. Returns how many copies are missing then, in the order of Java's map of tasks."""
+        """Places copies on processes that differ in every tag from those that already have the task, as long as each
+        tag has values left. Returns how many copies are still missing, in the order of Java's map of tasks."""
         values: dict[str, set[str]] = {}
         for tags in self.tags.values():
             for key, value in tags.items():
@@ -214,7 +215,7 @@ class _Placing:
                     missing[task] = self.settings.standbys - copies
                     break
                 self.shares[last].standby.add(task)
-        # A map of all tasks, from which those that have all copies were taken.
+        # Kafka starts with a map of all tasks and removes those that have all their copies.
         order = order_of_hashes([*map(_hash_code, self.stateful)])
         return {task: missing[task] for task in (self.stateful[place] for place in order) if task in missing}
 
@@ -229,7 +230,7 @@ class _Placing:
     def _even_out(
         self, kinds: Sequence[set[str]], may_move: Callable[[int, int], bool] = lambda _source, _destination: True
     ) -> None:
-        """Moves tasks of one kind from each share to each other one while that makes loads more alike."""
+        """Moves tasks of one kind from each share to each other share as long as that evens out the loads."""
         shares, has_moved = [*self.shares.values()], True
         while has_moved:
             has_moved = False
@@ -244,10 +245,11 @@ class _Placing:
                         kinds[destination].add(task)
                         has_moved = True
 
-    # -- where they can be now
+    # -- where they can be for now
 
     def leave_active_where_caught_up(self) -> int:
-        """How many active tasks would be better elsewhere, where their copy is to catch up first."""
+        """Leaves each active task where it has caught up. Returns how many would be better off elsewhere, once their
+        copy there has caught up."""
         every = ((name, task) for name, share in self.shares.items() for task in in_order(share.active))
         movements = self._movements(every)
         for name, task in movements:
@@ -266,7 +268,7 @@ class _Placing:
         return len(movements)
 
     def leave_standbys_where_caught_up(self) -> int:
-        """The same of standby tasks."""
+        """The same for standby tasks."""
         every = ((name, task) for name, share in self.shares.items() for task in in_order(share.standby))
         moved = 0
         for name, task in self._movements(one for one in every if one not in self.warming):
@@ -284,8 +286,8 @@ class _Placing:
         return moved
 
     def _movements(self, wanted: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-        """Of (process, task) those whose process has not caught up while another one is further, in the order in which
-        they are handled."""
+        """The (process, task) pairs whose process has not caught up while another process is further ahead, in the
+        order in which they are handled."""
         found = [
             (name, task) for name, task in wanted
             if name not in self.caught_up[task] and self.lags[self.by_lag[task][0]][task] < self.lags[name][task]
@@ -302,7 +304,7 @@ class _Placing:
 
 
 def _evens_out(source: _Share, destination: _Share) -> bool:
-    """Whether one task less here and one more there makes the loads more alike."""
+    """Whether one task less here and one more there evens out the loads."""
     skew = source.load - destination.load
     then = (source.count - 1) / source.threads - (destination.count + 1) / destination.threads
     return skew > 0 and 0 <= then < skew

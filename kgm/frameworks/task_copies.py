@@ -1,4 +1,4 @@
-"""Where the tasks of a Kafka Streams application have copies, by what its members were assigned."""
+"""Where the tasks of a Kafka Streams application have copies, according to what its members were assigned."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from kgm.text.wording import many, some
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FreedTasks:
     """The active tasks of members that go. standbys: by task, the members that stay and have a standby or warm-up task
-    of it, of which nothing tells whether it has caught up. alone: those that nobody else has; a task without state
-    needs no copy, and is among them."""
+    of it; nothing shows whether it has caught up. alone: the tasks that no other member has. A task without state needs
+    no copy, and counts as one of them."""
 
     standbys: Mapping[str, tuple[str, ...]]
     alone: tuple[str, ...]
@@ -25,8 +25,8 @@ class FreedTasks:
 
 
 def freed_tasks(group: GroupSnapshot, going: Collection[str]) -> FreedTasks:
-    """going: the identities of the members that go. A copy in a process all of whose threads go does not count; one in
-    a process that stays does, although the thread that has it goes."""
+    """going: the identities of the members that go. A copy does not count if all threads of its process go; it does
+    count in a process that stays, even if the thread that has it goes."""
     leaving = [one for one in group.members if one.identity in going]
     stays = {_process(one) for one in group.members if one.identity not in going}
     copies: dict[str, list[str]] = {}
@@ -42,7 +42,7 @@ def freed_tasks(group: GroupSnapshot, going: Collection[str]) -> FreedTasks:
 
 
 def task_texts(freed: FreedTasks) -> list[str]:
-    """In words: what is freed, who has copies, and what nobody else has."""
+    """In words: which tasks are freed, which members have copies, and which tasks have no other copy."""
     if not freed.tasks:
         return []
     texts = [f"{many(len(freed.tasks), 'active task')} to be assigned again: {some(freed.tasks)}"]
@@ -51,8 +51,8 @@ def task_texts(freed: FreedTasks) -> list[str]:
         texts.append(f"standbys, which are assigned first where they have caught up: {held}")
     if freed.alone:
         texts.append(
-            f"nobody else has a copy of {some(freed.alone)}: whoever gets one that has state restores it from its "
-            "changelog, and does not process meanwhile"
+            f"nobody else has a copy of {some(freed.alone)}: a member that gets one with state restores it from "
+            "its changelog, and does not process it meanwhile"
         )
     return texts
 

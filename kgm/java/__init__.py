@@ -1,4 +1,4 @@
-"""Hash codes and iteration orders of Java's (and Scala's) collections, where an answer of Kafka's depends on them.
+"""Hash codes and iteration orders of Java's (and Scala's) collections, where Kafka's result depends on them.
 
 Kafka iterates over hash maps and sets: the sticky assignors walk a map of members, the coordinator walks the topics and
 partitions of a target assignment. These orders are not random; they follow from the hash codes, the size of the table

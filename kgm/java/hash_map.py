@@ -11,7 +11,7 @@ from typing import Final
 from kgm.java.strings import string_hash
 from kgm.java.uuids import uuid_hash
 
-#: Buckets of a map that is made without a size (HashMap.DEFAULT_INITIAL_CAPACITY).
+#: Buckets of a map that is created without a size (HashMap.DEFAULT_INITIAL_CAPACITY).
 DEFAULT_CAPACITY: Final = 16
 # HashMap.TREEIFY_THRESHOLD and MIN_TREEIFY_CAPACITY: a bin of nine entries doubles a table smaller than 64.
 _CROWDED_BIN: Final = 9
@@ -25,7 +25,7 @@ def spread(value: int) -> int:
 
 
 def table_size_for(room: int) -> int:
-    """Buckets of a map that is made with this initial capacity (HashMap.tableSizeFor)."""
+    """Buckets of a map that is created with this initial capacity (HashMap.tableSizeFor)."""
     return 1 << max(room - 1, 0).bit_length()
 
 
@@ -49,7 +49,7 @@ def map_order(keys: Sequence[str], least_capacity: int = DEFAULT_CAPACITY) -> li
 
 
 def order_of_hashes(codes: Sequence[int], least_capacity: int = DEFAULT_CAPACITY) -> list[int]:
-    """The same by the unsigned hash codes of the keys."""
+    """Like `map_order`, from the unsigned hash codes of the keys."""
     hashes = list(map(spread, codes))
     mask = max(_capacity_after(hashes), least_capacity) - 1
     buckets = [value & mask for value in hashes]
@@ -57,7 +57,7 @@ def order_of_hashes(codes: Sequence[int], least_capacity: int = DEFAULT_CAPACITY
 
 
 def sized_map_order(keys: Sequence[str], room: int) -> list[int]:
-    """`map_order` in a map that is made with this initial capacity, which may be less than the default one."""
+    """`map_order` in a map that is created with this initial capacity, which can be less than the default."""
     capacity = table_size_for(room)
     while len(keys) > capacity * 3 // 4:
         capacity *= 2
@@ -66,25 +66,25 @@ def sized_map_order(keys: Sequence[str], room: int) -> list[int]:
 
 
 def table_of_many(keys: int) -> int | None:
-    """Buckets of a map into which so many keys were put one by one; None if that depends on the keys."""
+    """Buckets of a map into which this many keys were put one by one; None if that depends on the keys."""
     capacity = grown_capacity(keys)
     return capacity if capacity > _SMALLEST_TREE_TABLE else None
 
 
 def map_buckets(keys: Iterable[str], table: int) -> list[int]:
-    """The bucket of each key in a map with so many."""
+    """The bucket of each key in a map with `table` buckets."""
     return [spread(string_hash(key)) & (table - 1) for key in keys]
 
 
 def first_in_map(keys: Iterable[str], capacity: int) -> str | None:
-    """The key that a map with so many buckets iterates over first, keys given in the order of insertion; None without
+    """The key that a map with this many buckets returns first, for keys given in the order of insertion; None without
     keys."""
     mask = capacity - 1
     return min(keys, key=lambda key: spread(string_hash(key)) & mask, default=None)
 
 
 def map_capacity(keys: Sequence[str]) -> int | None:
-    """The fewest buckets with which a map iterates over `keys` in this order; None if no number of buckets does.
+    """The fewest buckets with which a map iterates over `keys` in the order given; None if no number of buckets does.
 
     A table never shrinks, so it may be larger than today's keys need."""
     hashes = [spread(string_hash(key)) for key in keys]
@@ -115,8 +115,8 @@ def _capacity_after(hashes: Sequence[int]) -> int:
 
 
 def uuid_bucket(uuid: bytes) -> int:
-    """The bucket of an id in a map with DEFAULT_CAPACITY buckets. Two ids that share no bucket here share none in a
-    larger table."""
+    """The bucket of an id in a map with DEFAULT_CAPACITY buckets. Two ids that do not share a bucket here do not share
+    one in a larger table either."""
     return spread(uuid_hash(uuid)) % DEFAULT_CAPACITY
 
 
@@ -132,7 +132,7 @@ def uuid_map_order(keys: Sequence[bytes]) -> Sequence[bytes]:
 
 
 class UuidMapOrder:
-    """The keys of a `HashMap<Uuid, …>` made with room for so many entries; iterates in the order of that map."""
+    """The keys of a `HashMap<Uuid, …>` with room for this many entries; iterates in the order of that map."""
 
     __slots__ = ("_capacity", "_hashes", "_keys", "_sizes")
 
@@ -140,22 +140,22 @@ class UuidMapOrder:
         self._capacity = table_size_for(room)
         self._keys: list[bytes] = []  # the keys of one bucket are in their order
         self._hashes: dict[bytes, int] = {}
-        self._sizes: dict[int, int] = {}  # how many keys a bucket has
+        self._sizes: dict[int, int] = {}  # number of keys by bucket
 
     @property
     def _threshold(self) -> int:
         return self._capacity * 3 // 4
 
     def put(self, key: bytes) -> None:
-        """Add a new key, which is the last one in its bucket."""
+        """Add a new key, which becomes the last one in its bucket."""
         self._keys.append(key)
         self._enter(key, _CROWDED_BIN)
         if len(self._keys) > self._threshold:
             self._grow()
 
     def compute_if_absent(self, key: bytes) -> None:
-        """Add a key if it is new. It is the first one in its bucket, and the table grows with the next call only,
-        whether that call's key is new or not; but a bucket counts as crowded with one key less."""
+        """Add a key if it is new. It becomes the first one in its bucket, and the table does not grow until the next
+        call, whether or not that call's key is new; but a bucket counts as crowded with one key less."""
         if len(self._keys) > self._threshold:
             self._grow()
         if key not in self._hashes:
@@ -168,7 +168,7 @@ class UuidMapOrder:
         self._sizes[self._hashes.pop(key) & (self._capacity - 1)] -= 1
 
     def _enter(self, key: bytes, crowded: int) -> None:
-        """Note the hash of a new key. A small table grows where so many keys share a bucket (HashMap.treeifyBin)."""
+        """Store the hash of a new key. A small table grows when `crowded` keys share a bucket (HashMap.treeifyBin)."""
         found = self._hashes[key] = spread(uuid_hash(key))
         bucket = found & (self._capacity - 1)
         size = self._sizes[bucket] = self._sizes.get(bucket, 0) + 1

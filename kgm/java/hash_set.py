@@ -1,7 +1,7 @@
 """The order in which a `java.util.HashSet` iterates over numbers, strings, ids and partitions.
 
-A *copied* set is one made from a collection, `new HashSet<>(collection)`: its table is sized for the collection at
-once, where a set filled one by one grows. Not modelled: nine elements in one bucket."""
+A *copied* set is one created from a collection, `new HashSet<>(collection)`: its table is sized for the collection from
+the start, while a set filled one element at a time grows. Not modelled: nine elements in one bucket."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Final, TypeVar
@@ -23,8 +23,8 @@ def copied_set_order(numbers: Iterable[int]) -> list[int]:
 
 
 def copied_run_order(run: Sequence[int]) -> Sequence[int]:
-    """`copied_set_order` of an ascending run without gaps: since the table is larger than the run, the run is at most
-    cut in two."""
+    """`copied_set_order` for an ascending run without gaps: the table is larger than the run, so the run is split in
+    two at most."""
     if not run or run[-1] > _LARGEST_UNSPREAD:
         return copied_set_order(run)
     capacity = _copied_capacity(len(run))
@@ -33,20 +33,20 @@ def copied_run_order(run: Sequence[int]) -> Sequence[int]:
 
 
 def copied_name_order(names: Iterable[str], *, is_listed: bool = False) -> list[str]:
-    """Strings in the order of `new HashSet<String>(names)`. is_listed: they are inserted in the order given; otherwise
-    sorted."""
+    """Strings in the order of `new HashSet<String>(names)`. is_listed: whether they are inserted in the order given;
+    otherwise they are sorted first."""
     return copied_order(list(names) if is_listed else sorted(names, key=utf16_key), string_hash)
 
 
 def copied_uuid_order(items: Sequence[T], uuid_of: Callable[[T], bytes], size: int | None = None) -> list[T]:
     """Items in the order of a `HashSet<Uuid>` made from their 16-byte ids. size: the size that the collection of ids
-    reports, if it is not the number of items."""
+    reports, if that is not the number of items."""
     return copied_order(items, lambda item: uuid_hash(uuid_of(item)), size)
 
 
 def copied_order(items: Sequence[T], hash_of: Callable[[T], int], size: int | None = None) -> list[T]:
-    """Items in the order of a copied set of anything that has a hash code, as an unsigned number. size: the size that
-    the collection reports, if it is not the number of items."""
+    """Items in the order of a copied set of anything that has a hash code (`hash_of`, as an unsigned number). size: the
+    size that the collection reports, if that is not the number of items."""
     mask = _copied_capacity(len(items) if size is None else size) - 1
     return sorted(items, key=lambda item: spread(hash_of(item)) & mask)
 
@@ -67,8 +67,8 @@ def _by_bucket(numbers: Collection[int], capacity: int) -> list[int]:
 
 
 class NumberSetOrder:
-    """The elements of a `HashSet<Integer>` of non-negative numbers made with room for so many; iterates in the order of
-    that set."""
+    """The elements of a `HashSet<Integer>` of non-negative numbers, created with room for `room` of them; iterates in
+    the order of that set."""
 
     __slots__ = ("_capacity", "_numbers")
 
@@ -84,7 +84,7 @@ class NumberSetOrder:
         return copy
 
     def add(self, number: int) -> None:
-        """Add a new number, which is the last one in its bucket."""
+        """Add a new number, which becomes the last one in its bucket."""
         self._numbers[number] = None
         if len(self._numbers) * 4 > self._capacity * 3:
             self._capacity *= 2

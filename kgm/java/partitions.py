@@ -1,4 +1,4 @@
-"""Hashes that place something on a partition, and the hash of a partition itself."""
+"""Hashes that map something to a partition, and the hash of a partition itself."""
 
 from typing import Final
 
@@ -11,7 +11,7 @@ def partition_for(text: str, partitions: int) -> int:
     """The partition of `__consumer_offsets` for a group id, or of `__transaction_state` for a transactional id:
     `Utils.abs(text.hashCode()) % partitions` (Kafka: GroupCoordinatorService.partitionFor).
 
-    `Utils.abs` gives 0 for the one number that has no absolute value."""
+    `Utils.abs` returns 0 for the one number whose absolute value does not fit (-2^31)."""
     value = signed_string_hash(text)
     return 0 if value == _INT_MIN else abs(value) % partitions
 

@@ -1,4 +1,4 @@
-"""The order in which a `java.util.PriorityQueue` gives out elements, some of which are equal in its order."""
+"""The order in which a `java.util.PriorityQueue` returns elements, some of which compare as equal."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, TypeVar
@@ -29,7 +29,7 @@ class PriorityQueue(Generic[T]):
         heap[at] = element
 
     def poll(self) -> T:
-        """Take the first element; the last one goes down from there. Raises IndexError if there is none."""
+        """Take the first element; the last one moves to the top and sifts down. Raises IndexError if there is none."""
         heap, key = self._heap, self._key
         last = heap.pop()
         if not heap:
@@ -46,6 +46,6 @@ class PriorityQueue(Generic[T]):
 
 
 def poll_order(keys: Sequence[Any]) -> list[int]:
-    """Positions of `keys` in the order in which a queue gives them out, after they were added one by one."""
+    """Positions of `keys` in the order in which a queue returns them, after they were added one by one."""
     queue = PriorityQueue(keys.__getitem__, range(len(keys)))
     return [queue.poll() for _ in keys]

@@ -1,8 +1,8 @@
 """Regular expressions in the syntax of RE2/J, with which Kafka's brokers resolve subscriptions, matched in linear time.
 
-They are matched by RE2, which is RE2/J in C++. What RE2 accepts and RE2/J refuses is refused here (`_is_foreign`). The
-other way round, RE2 refuses a few expressions that RE2/J accepts: those that take too much memory, such as a thousand
-letters of any script, and escapes of characters beyond ASCII, which topics cannot have."""
+They are matched with RE2, the C++ counterpart of RE2/J. Expressions that RE2 accepts and RE2/J refuses are refused here
+too (`_is_foreign`). Conversely, RE2 refuses a few expressions that RE2/J accepts: those that take too much memory, such
+as a thousand letters of any script, and escapes of characters beyond ASCII, which topic names cannot contain."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class TopicPattern(Protocol):
 
 @cache
 def is_installed() -> bool:
-    """Whether RE2 is there. pip installs it with kgm; where it has no wheel, kgm may be installed without it."""
+    """Whether RE2 is installed. pip installs it with kgm; where there is no wheel, kgm can be installed without it."""
     return importlib.util.find_spec("re2") is not None
 
 
@@ -58,8 +58,8 @@ def compiled(regex: str) -> TopicPattern | None:
 
 
 def _is_foreign(regex: str) -> bool:
-    """Whether RE2/J refuses what RE2 accepts: a byte of any value (C, escaped), the repetition of a literal brace,
-    and two groups of one name."""
+    """Whether RE2/J refuses an expression that RE2 accepts: any byte (`C`, escaped), repetition of a literal brace, or
+    two groups with the same name."""
     before, names = "", set[str]()
     for match in _PART.finditer(regex):
         part = match[0]

@@ -1,4 +1,5 @@
-"""The orders in which Scala's hash maps iterate over strings (scala.collection of 2.13; those of 2.12 have others).
+"""The orders in which Scala's hash maps iterate over strings (scala.collection of 2.13; the maps of 2.12 iterate
+differently).
 
 Brokers with the coordinator in Scala, up to 3.9, keep the members of a group in a mutable `HashMap`, and count votes in
 an immutable one (`groupBy`)."""
@@ -11,15 +12,15 @@ from kgm.java.hash_map import spread
 from kgm.java.scala_set import trie_order
 from kgm.java.strings import string_hash
 
-#: Buckets of a map that is made without a size (mutable.HashMap.defaultInitialCapacity).
+#: Buckets of a map that is created without a size (mutable.HashMap.defaultInitialCapacity).
 DEFAULT_CAPACITY: Final = 16
 _LARGEST_TABLE: Final = 1 << 20
 _SIGN: Final = 1 << 31
 
 
 def grown_scala_capacity(entries: int) -> int:
-    """Buckets of a mutable map that has had at most this many entries. It grows one entry earlier than a map of
-    Java's, and never shrinks."""
+    """Buckets of a mutable map that has had at most this many entries. It grows one entry earlier than Java's map, and
+    never shrinks."""
     capacity = DEFAULT_CAPACITY
     while entries * 4 >= capacity * 3:
         capacity *= 2
@@ -27,23 +28,23 @@ def grown_scala_capacity(entries: int) -> int:
 
 
 def scala_map_order(keys: Sequence[str], capacity: int) -> list[int]:
-    """Positions of `keys` in the order in which a mutable map with so many buckets iterates over them; keys given in
-    the order of insertion.
+    """Positions of `keys` in the order in which a mutable map with this many buckets iterates over them; keys are given
+    in the order of insertion.
 
-    The keys of one bucket are in the order of their hash codes as signed numbers, not in that of insertion."""
+    The keys within one bucket are in the order of their signed hash codes, not of insertion."""
     ranks = [_rank(key, capacity - 1) for key in keys]
     return sorted(range(len(keys)), key=ranks.__getitem__)
 
 
 def first_in_scala_map(keys: Iterable[str], capacity: int) -> str | None:
-    """The key that a mutable map with so many buckets iterates over first, keys given in the order of insertion; None
+    """The key that a mutable map with this many buckets returns first, for keys given in the order of insertion; None
     without keys."""
     mask = capacity - 1
     return min(keys, key=lambda key: _rank(key, mask), default=None)
 
 
 def scala_map_capacity(keys: Sequence[str]) -> int | None:
-    """The fewest buckets with which a mutable map iterates over `keys` in this order; None if no number of buckets
+    """The fewest buckets with which a mutable map iterates over `keys` in the order given; None if no number of buckets
     does."""
     capacity = grown_scala_capacity(len(keys))
     while capacity <= _LARGEST_TABLE:

@@ -17,7 +17,7 @@ def scala_set_order(keys: Sequence[str]) -> list[str]:
 
 
 def trie_order(keys: Sequence[str]) -> list[str]:
-    """Distinct strings in the order of an immutable `HashSet` or `HashMap`, however few they are."""
+    """Distinct strings in the order of an immutable `HashSet` or `HashMap`, even if there are four or fewer."""
     return _trie_order([(_improved(string_hash(key)), key) for key in keys], 0)
 
 

@@ -5,7 +5,7 @@ from functools import lru_cache
 from typing import Final
 
 INT_MASK: Final = 0xFFFFFFFF
-# A simulation hashes the member ids and topics of the same few groups again and again.
+# A simulation hashes the same member ids and topic names over and over.
 _CACHE_SIZE: Final = 1 << 16
 _LAST_SINGLE_UNIT: Final = "\uffff"
 
@@ -26,7 +26,7 @@ def string_hash(text: str) -> int:
 
 
 def signed_string_hash(text: str) -> int:
-    """`String.hashCode` as Java has it, a signed 32-bit number."""
+    """`String.hashCode` as Java returns it, a signed 32-bit number."""
     value = string_hash(text)
     return value - (1 << 32) if value >> 31 else value
 
@@ -37,8 +37,8 @@ def string_length(text: str) -> int:
 
 
 def is_blank(text: str) -> bool:
-    """`String.trim().isEmpty()`: whether it has nothing but spaces and control characters of ASCII. Other white space,
-    which Python's `strip` takes away too, counts as text."""
+    """`String.trim().isEmpty()`: whether the text has nothing but spaces and ASCII control characters. Other white
+    space, which Python's `strip` would also remove, counts as text."""
     return all(character <= " " for character in text)
 
 

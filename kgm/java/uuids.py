@@ -15,6 +15,6 @@ def uuid_hash(uuid: bytes) -> int:
 
 
 def uuid_key(uuid: bytes) -> tuple[int, int]:
-    """Sort key of `Uuid.compareTo`: two signed numbers."""
+    """Sort key for the order of `Uuid.compareTo`: two signed numbers."""
     high, low = _LONGS.unpack(uuid)
     return high, low

@@ -22,7 +22,7 @@ class Move:
 
 
 def owners(assignment: Assignment) -> dict[tuple[str, int], str]:
-    """The owner of each (topic, partition). Of two owners of one partition the last one by name counts."""
+    """The owner of each (topic, partition). If a partition has two owners, the last one by name counts."""
     return {
         (topic, partition): owner
         for owner in sorted(assignment)
@@ -41,7 +41,7 @@ def moves(before: Assignment, after: Assignment) -> tuple[Move, ...]:
 
 
 def less(partitions: Partitions, others: Partitions) -> dict[str, tuple[int, ...]]:
-    """The partitions that are not among `others`, without topics that have none left."""
+    """The partitions that are not among `others`; topics with no partitions left are dropped."""
     left: dict[str, tuple[int, ...]] = {}
     for topic, numbers in partitions.items():
         other = others.get(topic)
@@ -52,7 +52,7 @@ def less(partitions: Partitions, others: Partitions) -> dict[str, tuple[int, ...
 
 
 def count(partitions: Partitions) -> int:
-    """How many partitions."""
+    """The number of partitions, over all topics."""
     return sum(map(len, partitions.values()))
 
 

@@ -1,7 +1,7 @@
 """Versions of Kafka, and which of its coordinators a broker runs.
 
-Up to 3.9 the coordinator is the one in Scala (`kafka.coordinator.group`), unless 3.7 to 3.9 were told to use the new
-one; from 4.0 on there is only the one in Java (`org.apache.kafka.coordinator.group`)."""
+Up to 3.9 the coordinator is the one in Scala (`kafka.coordinator.group`), unless a 3.7 to 3.9 broker was configured to
+use the new one; from 4.0 on there is only the one in Java (`org.apache.kafka.coordinator.group`)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ class BrokerVersion(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> BrokerVersion:
-        """`3.9`, `3.9.1` (the last number does not matter), or `3.9+new` for a 3.7 to 3.9 with the new coordinator.
+        """`3.9`, `3.9.1` (the last number does not matter), or `3.9+new` for a 3.7 to 3.9 broker with the new
+        coordinator.
 
         Raises UsageError."""
         number, _, variant = text.partition("+")
@@ -49,7 +50,7 @@ class BrokerVersion(NamedTuple):
 
     @property
     def level(self) -> int:
-        """As a number: `kgm serve` reports the version that it plays as the level of a feature."""
+        """The version as a number: `kgm serve` reports the version that it plays as the level of a feature."""
         return self.major * 1000 + self.minor * 10 + self.has_java_coordinator
 
     @property
@@ -63,7 +64,8 @@ class BrokerVersion(NamedTuple):
 
 OLDEST = BrokerVersion(2, 4, has_java_coordinator=False)
 NEWEST = BrokerVersion(4, 4, has_java_coordinator=True)
-#: The version whose rules are the engine's own, and what is assumed of a broker that nothing is known about.
+#: The version whose rules the engine implements natively, and the one assumed for a broker about which nothing is
+#: known.
 REFERENCE = BrokerVersion(4, 3, has_java_coordinator=True)
 
 
@@ -72,7 +74,7 @@ PLAYED_VERSION_FEATURE = "kgm.kafka.version"
 
 
 def releases_in_words(versions: Sequence[BrokerVersion]) -> str:
-    """`3.9`, or `3.0 to 3.2` of a broker that may have any of them."""
+    """`3.9`, or `3.0 to 3.2` for a broker that may run any of them."""
     oldest, newest = min(versions), max(versions)
     first = f"{oldest.major}.{oldest.minor}"
     return first if oldest.release == newest.release else f"{first} to {newest.major}.{newest.minor}"

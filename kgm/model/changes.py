@@ -21,7 +21,7 @@ REBALANCING: Final = frozenset({"PreparingRebalance", "CompletingRebalance"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changed:
-    """One value of the group, a topic or a member. name: which one; None: it did not exist, or no longer exists."""
+    """One value of the group, a topic or a member. name: which one. before, after: None if it did not exist then."""
 
     name: str
     before: str | int | None
@@ -50,7 +50,7 @@ class Resubscribed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:
-    """All changes, by identity or name. moves: None if one of the snapshots does not know who owns what."""
+    """All changes, by identity or name. moves: None if the owners are not known in one of the snapshots."""
 
     joined: tuple[MemberSnapshot, ...] = ()
     left: tuple[MemberSnapshot, ...] = ()
@@ -115,7 +115,7 @@ def _is_resubscribed(old: MemberSnapshot, new: MemberSnapshot) -> bool:
 
 
 def by_identity(snapshot: GroupSnapshot) -> Mapping[str, MemberSnapshot]:
-    """Its members by identity."""
+    """The members of a snapshot by identity."""
     return {member.identity: member for member in snapshot.members}
 
 
@@ -125,7 +125,7 @@ def owned(snapshot: GroupSnapshot) -> Assignment:
 
 
 def knows_owners(snapshot: GroupSnapshot) -> bool:
-    """Whether the snapshot knows who owns what, which is not so for a classic group that rebalances."""
+    """Whether the owners are known, which is not the case for a classic group that is rebalancing."""
     return not (snapshot.type == "classic" and snapshot.state in REBALANCING)
 
 
@@ -145,7 +145,7 @@ def _coordinator(before: GroupSnapshot, after: GroupSnapshot) -> Changed | None:
 
 
 def _topics(before: GroupSnapshot, after: GroupSnapshot) -> tuple[Changed, ...]:
-    """Topics that are new, gone, or have another number of partitions; none if one of the snapshots knows no topics."""
+    """Topics that are new, gone, or have another number of partitions; empty if one of the snapshots has no topics."""
     old = {topic.name: topic.partitions for topic in before.topics}
     new = {topic.name: topic.partitions for topic in after.topics}
     if not old or not new:
@@ -155,6 +155,6 @@ def _topics(before: GroupSnapshot, after: GroupSnapshot) -> tuple[Changed, ...]:
 
 
 def rebalances_between(before: int, after: int) -> int:
-    """How many rebalances there were between two generations, or assignment epochs, that differ. A group that was
-    deleted and created again counts from 1."""
+    """The number of rebalances between two generations, or assignment epochs, that differ. A group that was deleted and
+    created again counts from 1."""
     return after - before if after > before else max(after, 1)

@@ -1,4 +1,4 @@
-"""Which client library a member runs on: the verdict, with what speaks for it."""
+"""Which client library a member runs on: the verdict, and the evidence for it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ JAVA, LIBRDKAFKA = "java", "librdkafka"
 FRANZ_GO, SARAMA, KAFKA_GO = "franz-go", "sarama", "kafka-go"
 KAFKAJS, PLATFORMATIC = "kafkajs", "platformatic"
 KAFKA_PYTHON, AIOKAFKA = "kafka-python", "aiokafka"
-#: Those whose consumers kgm plays as they are.
+#: The libraries whose consumers kgm plays as they are.
 PLAYED: Final = frozenset((JAVA, LIBRDKAFKA))
 CERTAIN, LIKELY, UNKNOWN = CONFIDENCES = ("certain", "likely", "unknown")
 
@@ -18,10 +18,10 @@ CERTAIN, LIKELY, UNKNOWN = CONFIDENCES = ("certain", "likely", "unknown")
 class ClientLibrary:
     """name: None unless the confidence is `certain` or `likely`.
 
-    confidence: `certain` where what the member sends can only come from this library, or an operator has stated it;
-    `likely` where several libraries send that, and something weaker (a default client id, default timeouts, what the
-    group's leader writes) leaves one of them; else `unknown`. evidence: sentences. candidates: the libraries that the
-    evidence leaves; none if kgm knows none that sends this, or there is nothing to go by."""
+    confidence: `certain` if what the member sends can only come from this library, or an operator has stated it;
+    `likely` if several libraries send that, and something weaker (a default client id, default timeouts, what the
+    group's leader writes) leaves only one of them; otherwise `unknown`. evidence: sentences. candidates: the libraries
+    that the evidence leaves; empty if kgm knows no library that sends this, or if there is no evidence."""
 
     name: str | None = None
     confidence: str = UNKNOWN
@@ -30,7 +30,7 @@ class ClientLibrary:
 
     @property
     def text(self) -> str:
-        """For people: the name, or those that it may be."""
+        """For people: the name, or the candidates."""
         return self.name or " or ".join(self.candidates) or "unknown"
 
     def to_json(self) -> dict[str, Any]:
@@ -43,12 +43,12 @@ class ClientLibrary:
 
 
 def stated_library(name: str | None, by: str = "the snapshot") -> ClientLibrary | None:
-    """A library that does not have to be recognized, because something or somebody names it. None for no name."""
+    """A library that does not have to be recognized, because `by` names it. None for no name."""
     if name is None:
         return None
     return ClientLibrary(name=name, confidence=CERTAIN, evidence=(f"{by} says so",), candidates=(name,))
 
 
 def library_json(library: ClientLibrary | None) -> dict[str, Any]:
-    """The object in the JSON of a member; one that says nothing where nothing is known."""
+    """The object in a member's JSON; all its values are empty if nothing is known."""
     return (library or ClientLibrary()).to_json()

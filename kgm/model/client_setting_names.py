@@ -1,6 +1,6 @@
 """Names of the settings of Kafka's clients that kgm neither reads nor warns about, each in full.
 
-A name outside of this list is not printed: in a damaged file it may be a part of a secret. From `configNames()` of
+A name that is not on this list is not printed: in a damaged file it could be part of a secret. From `configNames()` of
 `AdminClientConfig`, `ConsumerConfig` and `ProducerConfig` of Kafka 2.2 to 4.4 and `rd_kafka_conf_properties_show` of
 librdkafka 2.16."""
 

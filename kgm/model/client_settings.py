@@ -1,4 +1,4 @@
-"""The settings of Kafka clients, by what they mean to kgm: used, secret, ignored, or not supported.
+"""The settings of Kafka clients, by how kgm treats them: used, secret, ignored, or not supported.
 
 From `AdminClientConfig`, `ConsumerConfig`, `ProducerConfig` of Kafka 4.3 and librdkafka's CONFIGURATION.md."""
 
@@ -25,11 +25,11 @@ _LIBRDKAFKA = (
     "sasl.oauthbearer.method", "sasl.oauthbearer.client.id", "sasl.oauthbearer.client.secret",
     "sasl.oauthbearer.extensions", "https.ca.location", "https.ca.pem", "metadata.broker.list",
 )  # fmt: skip
-#: kgm's own. The first one allows a password in plaintext over SASL_PLAINTEXT; the second is a program that prints a
-#: token.
+#: kgm's own settings. The first one allows a plaintext password over SASL_PLAINTEXT; the second is a program that
+#: prints a token.
 ALLOW_PLAINTEXT, TOKEN_COMMAND = "kgm.allow.plaintext.password", "kgm.oauthbearer.token.command"
 
-#: Classes of Amazon's Java library for IAM on MSK: what they do is in `client.security.msk_iam`.
+#: Classes of Amazon's Java library for IAM on MSK: `client.security.msk_iam` does what they do.
 MSK_HANDLERS = frozenset({
     "software.amazon.msk.auth.iam.IAMClientCallbackHandler",
     "software.amazon.msk.auth.iam.IAMOAuthBearerLoginCallbackHandler",
@@ -38,7 +38,7 @@ MSK_HANDLERS = frozenset({
 #: What kgm reads.
 USED = frozenset(_JAVA + _LIBRDKAFKA + (ALLOW_PLAINTEXT, TOKEN_COMMAND))
 
-#: Settings that would change how kgm logs in, and that kgm does not support: they cause a warning.
+#: Settings that would change how kgm logs in, but that kgm does not support: they cause a warning.
 NOT_DONE = frozenset({
     "config.providers", "sasl.client.callback.handler.class", "sasl.login.class",
     "sasl.oauthbearer.jwt.retriever.class", "security.providers",
@@ -47,7 +47,7 @@ NOT_DONE = frozenset({
     "ssl.providers", "ssl.engine.location", "sasl.oauthbearer.grant.type",
 })  # fmt: skip
 
-#: Settings that kgm ignores: a client.properties is shared with other tools.
+#: Settings that kgm ignores: a client.properties file is shared with other tools.
 _OTHERS = frozenset({
     "acks", "allow.auto.create.topics", "auto.offset.reset", "batch.size", "bootstrap.controllers", "buffer.memory",
     "check.crcs", "client.dns.lookup", "client.id", "client.rack", "compression.type", "connections.max.idle.ms",
@@ -73,7 +73,7 @@ _NOT_SECRET = frozenset({"sasl.oauthbearer.client.credentials.client.id", ALLOW_
 
 
 def is_secret(key: str) -> bool:
-    """Whether the value of a setting must never be shown, by its name, which may be unknown."""
+    """Whether the value of a setting must never be shown, judging by its name, which may be an unknown one."""
     return key not in _NOT_SECRET and _SECRET.search(key.lower()) is not None
 
 
@@ -83,8 +83,8 @@ def is_known(key: str) -> bool:
 
 
 def is_named(key: str) -> bool:
-    """Whether it is the name, in full, of a setting of Kafka's clients, librdkafka or kgm: then it is not a part of a
-    secret. `is_known` also takes what only begins like one."""
+    """Whether the key is the full name of a setting of Kafka's clients, librdkafka or kgm, and so cannot be part of a
+    secret. `is_known` also accepts a key that only begins like one."""
     if key in USED or key in NOT_DONE:
         return True
 
@@ -97,17 +97,17 @@ def environment_name(key: str) -> str:
 
 
 def scrubbed(text: str, secrets: tuple[str, ...]) -> str:
-    """The text without the secrets: a broker may repeat what it was sent, as it is, in base64 or in hexadecimal."""
+    """The text without the secrets: a broker may echo what it was sent, verbatim, in base64 or in hexadecimal."""
     wanted = [secret for secret in secrets if secret]
     for secret in wanted:
         text = text.replace(secret, "***")
-    # A shorter one would be found in every other word.
+    # A shorter secret would match in every other word.
     hidden = [secret.encode() for secret in wanted if len(secret) >= 3]
     return re.sub(r"[A-Za-z0-9+/_-]{4,}=*", lambda match: "***" if _encodes(match[0], hidden) else match[0], text)
 
 
 def _encodes(word: str, secrets: list[bytes]) -> bool:
-    """Whether a word is base64 or hexadecimal text that has one of the secrets in it, from whichever character on."""
+    """Whether a word is base64 or hexadecimal text that contains one of the secrets, at any offset."""
     bare = word.rstrip("=").replace("-", "+").replace("_", "/")
     for start in range(4):
         piece = bare[start:]

@@ -1,4 +1,4 @@
-"""The name under which kgm is distributed. On PyPI, `kgm` is a package of somebody else: no hint may name it."""
+"""The name under which kgm is distributed. On PyPI, `kgm` is somebody else's package, so no hint may name it."""
 
 from typing import Final
 

@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class ErrorCode(IntEnum):
-    """Kafka's error codes by name. Codes of a newer broker are not in here: use `error_name`."""
+    """Kafka's error codes by name. Codes of newer brokers are missing here: use `error_name`."""
 
     UNKNOWN_SERVER_ERROR = -1
     NONE = 0

@@ -1,4 +1,4 @@
-"""The tree of errors. Each leaf has the exit code on which runbooks rely (docs/exit-codes.md)."""
+"""The tree of errors. Each leaf has the exit code that runbooks rely on (docs/exit-codes.md)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class KgmError(Exception):
     """An error that is reported to the user.
 
     message: what failed, with the names that the user typed. facts: lines of evidence (broker, API, Kafka's error name
-    in capitals). hint: a command to run, or what to try. code: machine-readable, as in the JSON `errors`."""
+    in capitals). hint: a command to run, or something to try. code: machine-readable, as in the JSON `errors`."""
 
     exit_code: ClassVar[int] = 1
     code: ClassVar[str] = "INTERNAL"
@@ -42,7 +42,7 @@ class KgmError(Exception):
 
     @property
     def reason(self) -> str:
-        """In a few words for a sentence: the name of the Kafka error if there is one, otherwise the message."""
+        """A few words for use in a sentence: the name of the Kafka error if there is one, otherwise the message."""
         return error_name(self.kafka_error) or self.message
 
 
@@ -59,7 +59,7 @@ class EncodeError(KgmError):
 
 
 class OutputError(KgmError):
-    """The result cannot be written: a full disk, a closed descriptor. What was changed is in the audit log."""
+    """The result cannot be written: a full disk, a closed descriptor. The audit log has what was changed."""
 
     code = "OUTPUT"
 
@@ -84,7 +84,7 @@ class UsageError(KgmError):
 
 
 class MissingFileError(UsageError):
-    """A file, directory or profile that the user names does not exist, or does not hold what it is named for. Never to
+    """A file, directory or profile that the user names does not exist, or does not contain what it should. Must never
     be mistaken for a group or member that is not in the cluster."""
 
     code = "FILE_NOT_FOUND"
@@ -133,7 +133,7 @@ class RefusedError(KgmError):
 
 
 class PartialError(KgmError):
-    """A part was done and a part was not, or the outcome is unknown."""
+    """Part of the work was done and part was not, or the outcome is unknown."""
 
     exit_code = 7
     code = "PARTIAL"

@@ -1,7 +1,7 @@
-"""The group snapshot: what `kgm describe -o json` prints for one group, and what offline commands read.
+"""The group snapshot: what `kgm describe -o json` prints for one group and offline commands read.
 
-Every key is always present; an unknown value is null, never -1 and never 0. `snapshot_json` reads it: strict about the
-keys that kgm uses; it ignores keys that a later version adds."""
+Every key is always present; an unknown value is null, never -1 and never 0. `snapshot_json` reads it; it is strict
+about the keys that kgm uses, and ignores keys that a later version adds."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class CoordinatorNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicSnapshot:
-    """A topic that the group subscribes to or has committed offsets for. topic_id: 16 bytes; in JSON Kafka's text for
-    them. The order in which the broker's assignors (KIP-848) process topics depends on it."""
+    """A topic that the group subscribes to or has committed offsets for. topic_id: 16 bytes; in JSON, Kafka's text
+    form. The order in which the broker's assignors (KIP-848) process topics depends on it."""
 
     name: str
     partitions: int
@@ -48,19 +48,20 @@ class MemberSnapshot:
     """One member. Its *identity* is its group instance id, or its member id if it is dynamic.
 
     status: `away` is a static member of a `consumer` group at member epoch -2 (KIP-848). topics: in the order in which
-    it names them, if that is known; None if it is not known what it subscribes to. protocol: `classic` or `consumer`;
-    during a migration a group has members of both. client_library: None if it is not known. listed_at: its position in
-    the broker's response, which is the order of a hash map that assignors may depend on; None if it is not known or has
-    no meaning. listed_target: the target assignment of a member of a consumer group, topics and partitions in the order
-    of the broker's response, which is the order of hash maps too: a member that has to revoke partitions revokes the
-    last ones. is_readable: whether its assignment could be decoded; if not, `assignment` is empty, and what it owns is
-    not known. session_timeout_ms, rebalance_timeout_ms: of a member of a classic group, which no API returns; None
-    where they were not read in the coordinator's log. subscription_version: in which version of Kafka's form a classic
-    consumer writes its subscription, which tells old clients from new ones; None if it is not known. names_owned:
-    whether its subscription names partitions that it owned when it joined, as only a consumer does that keeps them in a
-    rebalance; None if it is not known. work: None unless the group is one of Kafka Streams or Connect, and says so.
-    user_data: what the assignor wrote into the assignment beside the partitions; None if nothing, or unknown. lag,
-    lag_ms: the sum and the largest of those of its partitions; None as soon as one of them is unknown."""
+    the member names them, if that is known; None if it is not known what the member subscribes to. protocol: `classic`
+    or `consumer`; during a migration a group has members of both. client_library: None if it is not known. listed_at:
+    its position in the broker's response, which is the order of a hash map that assignors may depend on; None if it is
+    not known or has no meaning. listed_target: the target assignment of a member of a consumer group, topics and
+    partitions in the order of the broker's response, which is also the order of hash maps: a member that has to revoke
+    partitions revokes the last ones. is_readable: whether its assignment could be decoded; if not, `assignment` is
+    empty, and what it owns is not known. session_timeout_ms, rebalance_timeout_ms: of a member of a classic group,
+    which no API returns; None unless they were read from the coordinator's log. subscription_version: the version of
+    Kafka's format in which a classic consumer writes its subscription, which distinguishes old clients from new ones;
+    None if it is not known. names_owned: whether its subscription names partitions that it owned when it joined, as
+    only consumers that keep their partitions in a rebalance do; None if it is not known. work: None unless the group is
+    one of Kafka Streams or Connect, and shows it. user_data: what the assignor wrote into the assignment in addition to
+    the partitions; None if there is none, or it is unknown. lag, lag_ms: the sum of its partitions' lag, and the
+    largest lag_ms among them; None as soon as one of them is unknown."""
 
     member_id: str
     group_instance_id: str | None = None
@@ -93,7 +94,7 @@ class MemberSnapshot:
 
     @property
     def known_topics(self) -> tuple[str, ...]:
-        """The topics that it is known to subscribe to by name."""
+        """The topics that the member is known to subscribe to by name."""
         return self.topics or ()
 
     def to_json(self) -> dict[str, Any]:
@@ -131,12 +132,12 @@ class MemberSnapshot:
 
 class OffsetSnapshot(NamedTuple):
     """Committed and end offset of one partition. lag: how many records can still be read, from the committed offset on,
-    or from the log's start where that is later; None where it is not known, or where the committed offset is past the
-    end (the topic was created again, or has lost records). lost: how many records after the committed offset retention
-    has deleted; None where that is not known.
+    or from the log's start if that is later; None if it is not known, or if the committed offset is past the end (the
+    topic was created again, or has lost records). lost: how many records after the committed offset retention has
+    deleted; None if that is not known.
 
-    lag_ms: the age of the first record that can still be read, 0 if there is none; commit_age_ms: how long ago the
-    offset was committed. None where they are not known, or were not asked for."""
+    lag_ms: the age of the first record that can still be read, 0 if there is none. commit_age_ms: how long ago the
+    offset was committed. None if they are not known, or were not requested."""
 
     topic: str
     partition: int
@@ -161,14 +162,14 @@ class OffsetSnapshot(NamedTuple):
 
     @property
     def known_lag_ms(self) -> int | None:
-        """The same in ms."""
+        """Like `known_lag`, in ms."""
         return 0 if self.known_lag == 0 else self.lag_ms
 
     def to_json(self) -> dict[str, Any]:
         return dict(zip(OFFSET_KEYS, self))  # noqa: B905  (a named tuple has all of its fields)
 
 
-#: What an offset consists of in JSON, in this order: its fields.
+#: The keys of an offset in JSON, in order: its fields.
 OFFSET_KEYS = OffsetSnapshot._fields
 _PLACE = itemgetter(OFFSET_KEYS.index("topic"), OFFSET_KEYS.index("partition"))
 
@@ -177,20 +178,19 @@ _PLACE = itemgetter(OFFSET_KEYS.index("topic"), OFFSET_KEYS.index("partition"))
 class GroupSnapshot:
     """One group at the time of the snapshot. Times are in milliseconds.
 
-    session_timeout_ms: of a consumer group; of a classic group that of its members, None where it is not known, or
-    where they differ (`MemberSnapshot`). rebalance_timeout_ms: the longest of its members.
-    leader: the member id of the classic group's leader, which no API returns; None where it is not known.
-    leader_library: the client library that has written the assignments of a classic group; None where they are not
-    known.
-    kafka_versions: the versions that its coordinator's broker may have; none if it is of no release
-    of Apache Kafka that kgm knows, and None if it was not asked. deleted_topics: those that members own or that have
-    committed offsets, and of which the brokers say that they do not exist. may_lack_offsets: brokers may have left out
-    committed offsets, because the login may not see all topics, and no member names those of the group.
-    next_rebalance_at: when a member of a Kafka Streams application is to start the next rebalance, as RFC 3339; the
-    year 1970 for at once. is_settled: whether such an application, or a group of Connect workers, is to have no
-    rebalance that has not begun; None if it does not tell. rebalance_delay_ms: how long from its last rebalance on the
-    leader of a Connect group holds back connectors and tasks that were lost with a worker. unassigned_until: when that
-    is over, as RFC 3339. topology_epoch: of a streams group (KIP-1071)."""
+    session_timeout_ms: of a consumer group; for a classic group the one of its members, None if it is not known or
+    differs between members (`MemberSnapshot`). rebalance_timeout_ms: the longest among its members.
+    leader: the member id of the classic group's leader, which no API returns; None if it is not known.
+    leader_library: the client library that has written the assignments of a classic group; None if they are not known.
+    kafka_versions: the versions that its coordinator's broker may run; empty if it is not a release of Apache Kafka
+    that kgm knows, and None if it was not asked. deleted_topics: topics that members own or that have committed
+    offsets, but that brokers report as nonexistent. may_lack_offsets: brokers may have left out committed offsets,
+    because the login may not see all topics and no member names the group's topics.
+    next_rebalance_at: when a member of a Kafka Streams application will start the next rebalance, as RFC 3339; the year
+    1970 means immediately. is_settled: False if such an application, or a group of Connect workers, has a rebalance
+    ahead that has not begun yet; None if it does not report that. rebalance_delay_ms: how long after its last rebalance
+    the leader of a Connect group holds back connectors and tasks that were lost with a worker. unassigned_until: when
+    that ends, as RFC 3339. topology_epoch: of a streams group (KIP-1071)."""
 
     group_id: str
     type: str
@@ -218,23 +218,23 @@ class GroupSnapshot:
     topology_epoch: int | None = None
 
     def session_of(self, member: MemberSnapshot) -> int | None:
-        """The session timeout of one of its members; None where it is not known."""
+        """The session timeout of one of its members; None if it is not known."""
         return self.session_timeout_ms if member.session_timeout_ms is None else member.session_timeout_ms
 
     def rebalance_of(self, member: MemberSnapshot) -> int | None:
-        """The rebalance timeout of one of its members; None where it is not known."""
+        """The rebalance timeout of one of its members; None if it is not known."""
         return self.rebalance_timeout_ms if member.rebalance_timeout_ms is None else member.rebalance_timeout_ms
 
     @property
     def session_range_ms(self) -> tuple[int, int] | None:
-        """The shortest and the longest session timeout of its members; None where one of them is not known."""
+        """The shortest and the longest session timeout of its members; None if one of them is not known."""
         every = [self.session_of(member) for member in self.members] or [self.session_timeout_ms]
         known = [one for one in every if one is not None]
         return (min(known), max(known)) if len(known) == len(every) else None
 
     @property
     def member_timeouts_ms(self) -> dict[str, tuple[int, int]]:
-        """(session timeout, rebalance timeout) by member id, of those whose own are known."""
+        """(session timeout, rebalance timeout) by member id, for members whose own timeouts are known."""
         return {
             one.member_id: (one.session_timeout_ms, one.rebalance_timeout_ms)
             for one in self.members
@@ -242,7 +242,7 @@ class GroupSnapshot:
         }
 
     def with_member_timeouts(self, timeouts_ms: Mapping[str, tuple[int, int]]) -> GroupSnapshot:
-        """The group with these timeouts of its members, as `member_timeouts_ms` has them."""
+        """The group with these member timeouts, in the form of `member_timeouts_ms`."""
         nothing = (None, None)
         found = [timeouts_ms.get(member.member_id, nothing) for member in self.members]
         sessions = {session for session, _ in found}
@@ -258,14 +258,15 @@ class GroupSnapshot:
 
     @property
     def names_topics(self) -> bool:
-        """Whether its members name the topics that it reads: each subscribes to some by name, or owns partitions."""
+        """Whether its members name the topics that the group reads: each subscribes to some by name, or owns
+        partitions."""
         return bool(self.members) and all((one.topics and not one.regex) or one.assignment for one in self.members)
 
     @property
     def lag(self) -> int | None:
-        """The lag of the group in records, over the partitions for which it is known; None if it is known for none, and
-        where the rest must not pass for all of it: a committed offset is past the end, the end of a partition could
-        not be read although its topic exists."""
+        """The lag of the group in records, over the partitions for which it is known. None if it is known for none, or
+        if that sum must not pass for the total: a committed offset is past the end, or the end of a partition could not
+        be read although its topic exists."""
         if self.may_lack_offsets or self.past_end or self._has_unknown_ends():
             return None
         lags = [row.known_lag for row in self.offsets]
@@ -274,25 +275,26 @@ class GroupSnapshot:
 
     @property
     def lag_ms(self) -> int | None:
-        """How far behind it is in ms: the largest of its partitions; None as soon as that of one is not known."""
+        """How far behind the group is in ms: the largest value among its partitions; None as soon as one of them is not
+        known."""
         if self.lag is None:
             return None
         return largest([row.known_lag_ms for row in self.offsets])
 
     def _has_unknown_ends(self) -> bool:
-        """Whether the leader of a partition with a committed offset did not tell its end."""
+        """Whether the leader of a partition with a committed offset did not report its end."""
         unread = {row.topic for row in self.offsets if row.end is None and row.committed is not None}
         return bool(unread) and any(topic.name in unread for topic in self.topics)
 
     @property
     def lost(self) -> dict[tuple[str, int], int]:
-        """How many records after its committed offset retention has deleted, of each partition where there are some."""
+        """How many records after the committed offset retention has deleted, for each partition that lost some."""
         return {(row.topic, row.partition): row.lost for row in self.offsets if row.lost}
 
     @property
     def left_lag(self) -> dict[str, int]:
-        """The lag in topics that no member subscribes to any more, by topic; none where it is not known to which topics
-        a member subscribes."""
+        """The lag in topics that no member subscribes to any more, by topic; empty if some member's topics are not
+        known."""
         if not self.names_topics or any(member.regex for member in self.members):
             return {}
         used = {topic for member in self.members for topic in (*member.known_topics, *member.assignment)}
@@ -309,8 +311,8 @@ class GroupSnapshot:
 
     @property
     def marker_ends(self) -> dict[str, tuple[int, ...]]:
-        """The partitions with lag of which nothing is left to read but markers of transactions, as far as lag in time
-        was asked for."""
+        """The partitions with lag in which nothing is left to read except transaction markers, as far as lag in time
+        was requested."""
         return _by_topic(row for row in self.offsets if row.lag and row.lag_ms == 0)
 
     @property
@@ -356,7 +358,7 @@ class GroupSnapshot:
 
 
 def largest(spans_ms: Sequence[int | None]) -> int | None:
-    """The largest; None without any, or if one of them is not known."""
+    """The largest value; None if there are no values, or if one of them is not known."""
     known = [span_ms for span_ms in spans_ms if span_ms is not None]
     return max(known) if known and len(known) == len(spans_ms) else None
 

@@ -1,4 +1,4 @@
-"""Reads snapshots of groups from JSON: hand-written and foreign files too, so everything is checked."""
+"""Reads snapshots of groups from JSON: files may be handwritten or come from elsewhere, so everything is checked."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from kgm.model.work import LIST_KEYS, TEXT_KEYS, MemberWork, UserData
 
 
 def snapshot_from_json(data: Any) -> GroupSnapshot:
-    """Read one group of `data.groups[]`. Raises UsageError, which names the wrong key."""
+    """Read one group of `data.groups[]`. Raises UsageError, which names the invalid key."""
     group = _Reader(data, "group")
     coordinator = group.get("coordinator", (dict,), optional=True)
     members = tuple(_member(item, i) for i, item in enumerate(group.array("members")))
@@ -58,19 +58,19 @@ def snapshot_from_json(data: Any) -> GroupSnapshot:
 
 
 def _check_unique(key: str, names: list[str]) -> None:
-    """Raises UsageError for members that share what belongs to one of them."""
+    """Raises UsageError if members share a value that must be unique to one of them."""
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise UsageError(f"members: {key} {twice!r} occurs twice")
 
 
 _INT32 = 2**31 - 1
-#: An epoch above this would leave an int32 while a plan is played.
+#: An epoch above this could overflow an int32 while a plan is played.
 _MOST_EPOCHS = _INT32 - 2**20
 
 
 class _Reader:
-    """One JSON object and its place, which errors name."""
+    """One JSON object and its path, which errors name."""
 
     def __init__(self, data: Any, where: str) -> None:
         if not isinstance(data, Mapping):
@@ -91,10 +91,10 @@ class _Reader:
         return value
 
     def number(self, key: str, *, most: int = _INT32) -> int | None:
-        """What Kafka has as an int32; None if it is missing."""
+        """A number that is an int32 in Kafka; None if it is missing."""
         value: int | None = self.get(key, (int,), optional=True)
         if value is not None and not -_INT32 - 1 <= value <= most:
-            raise UsageError(f"{self.where}.{key} is {value}, which is more than Kafka counts")
+            raise UsageError(f"{self.where}.{key} is {value}, which is more than Kafka can count")
         return value
 
     def text(self, key: str) -> str:
@@ -130,7 +130,7 @@ class _Reader:
         return {topic: tuple(sorted({*_numbers(some, f"{self.where}.{key}.{topic}")})) for topic, some in value.items()}
 
     def listed(self, key: str) -> Partitions | None:
-        """Partitions by topic, both in the order in which they are written."""
+        """Partitions by topic, both in the order in which the file lists them."""
         value = self.get(key, (list,), optional=True)
         if value is None:
             return None
@@ -142,7 +142,7 @@ class _Reader:
 
 
 def _check_text(text: str, where: str) -> None:
-    """Raises UsageError for half of a surrogate pair, which JSON can have and Kafka's strings, in UTF-8, cannot."""
+    """Raises UsageError for half of a surrogate pair, which JSON can contain, but Kafka's UTF-8 strings cannot."""
     if not text.isascii():
         try:
             text.encode()
@@ -220,7 +220,7 @@ def _user_data(reader: _Reader) -> UserData | None:
 
 
 def _library(reader: _Reader, key: str) -> ClientLibrary | None:
-    """None where nothing is known. Snapshots of kgm up to 0.1 have a name."""
+    """None if nothing is known. In snapshots of kgm up to 0.1 the value is just a name."""
     value = reader.get(key, (dict, str), optional=True)
     if value is None or isinstance(value, str):
         return stated_library(value)

@@ -14,7 +14,7 @@ def uuid_text(uuid: bytes) -> str:
 
 
 def uuid_of(text: str) -> bytes | None:
-    """The 16 bytes of such a text; None if it is not one."""
+    """The 16 bytes of such a text; None if it is not valid."""
     try:
         uuid = urlsafe_b64decode(text + "==") if len(text) == _UUID_LETTERS and text.isascii() else b""
     except (Error, ValueError):

@@ -1,26 +1,26 @@
-"""What a member runs that is more than partitions: the tasks of Kafka Streams, the connectors and tasks of Connect."""
+"""What a member runs besides partitions: the tasks of Kafka Streams, the connectors and tasks of Connect."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any, Final
 
-#: The protocol type of Connect's workers, and the assignor of Kafka Streams, whose protocol type is that of consumers
-#: (StreamsPartitionAssignor.name).
+#: The protocol type of Connect's workers, and the assignor of Kafka Streams, whose members use the protocol type of
+#: consumers (StreamsPartitionAssignor.name).
 CONNECT_PROTOCOL_TYPE: Final = "connect"
 STREAMS_ASSIGNOR: Final = "stream"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberWork:
-    """The work of one member of a framework. None: not known, or the framework has no such thing.
+    """The work of one member of a framework. None: not known, or the framework does not have it.
 
-    process_id: Streams' id of the process whose thread the member is. user_endpoint: `application.server` of Streams;
-    the URL of a Connect worker. active_tasks, standby_tasks, warmup_tasks: `SUBTOPOLOGY_PARTITION`; in classic groups
-    of Streams warm-up tasks are among the standby tasks. active_tasks of a Connect worker: `CONNECTOR-NUMBER`.
-    connectors: those that run on a Connect worker themselves. The targets: what the coordinator of a streams group
-    (KIP-1071) means to give it. topology_epoch: of the topology that a member of a streams group has. client_tags:
-    `client.tag.*` of Streams as `KEY=VALUE`."""
+    process_id: Streams' id of the process that the member is a thread of. user_endpoint: `application.server` of
+    Streams; the URL of a Connect worker. active_tasks, standby_tasks, warmup_tasks: `SUBTOPOLOGY_PARTITION`; classic
+    groups of Streams list warm-up tasks as standby tasks. active_tasks of a Connect worker: `CONNECTOR-NUMBER`.
+    connectors: those that run on a Connect worker themselves. The target fields: what the coordinator of a streams
+    group (KIP-1071) intends to assign to it. topology_epoch: the epoch of the topology that a member of a streams group
+    has. client_tags: `client.tag.*` of Streams as `KEY=VALUE`."""
 
     process_id: str | None = None
     user_endpoint: str | None = None
@@ -49,7 +49,7 @@ LIST_KEYS: Final = (
 
 
 def work_json(work: MemberWork | None) -> dict[str, Any]:
-    """Its keys among those of the member, each null for a member without such work."""
+    """The keys of `work` in a member's JSON; all null for a member without such work."""
     lists = {name: None if work is None else getattr(work, name) for name in LIST_KEYS}
     return {
         **{name: None if work is None else getattr(work, name) for name in TEXT_KEYS},
@@ -60,14 +60,15 @@ def work_json(work: MemberWork | None) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserData:
-    """Bytes that an assignor wrote into an assignment, without the bytes. sha256: hexadecimal digits."""
+    """Describes the bytes that an assignor wrote into an assignment, without holding them. sha256: hexadecimal
+    digits."""
 
     length: int
     sha256: str
 
     @classmethod
     def of(cls, data: bytes | None) -> UserData | None:
-        """None for no bytes, which is what a coordinator goes by, too (Kafka: ConsumerGroup.fromClassicGroup)."""
+        """None for no bytes: a coordinator makes the same distinction (Kafka: ConsumerGroup.fromClassicGroup)."""
         if not data:
             return None
         from hashlib import sha256

@@ -11,15 +11,15 @@ coordinator writes.
 
 What cannot be known is drawn: random member ids, phases of heartbeats, how long processes and messages take. If every
 draw has the same result and no id is random, the prediction is *exact*. Otherwise it is a typical draw, with ranges
-over all of them. If nothing is left to chance, one draw is enough.
+over all of them. If nothing is random, one draw is enough.
 
-Heartbeats of a calm group change nothing but session deadlines, and are left out as far as that makes no difference;
-this is why an hour of a thousand members takes seconds.
+The heartbeats of a calm group change nothing but session deadlines, and are left out as long as that makes no
+difference; this is why simulating an hour of a thousand members takes seconds.
 
     bounce         `simulate`: a group and a plan become a prediction
     compare        predictions for several scenarios, side by side
     fleet          the cost of planned work for each group of a fleet
-    shape          groups that differ in nothing but names are played once
+    shape          groups that differ in nothing but names are played only once
     played_bounce  everything that is played for one prediction
     sinks          what plays of Connect workers do to the groups of their sink connectors
     simulation     what is played in each draw

@@ -1,4 +1,4 @@
-"""From a plan to a prediction: play it, and play it again as often as it takes to know what is certain."""
+"""From a plan to a prediction: the plan is played as many times as it takes to know what is certain."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -36,11 +36,11 @@ def simulate(
 ) -> Prediction:  # fmt: skip
     """Predict what the plan does to the group.
 
-    draws: how often to play what is left to chance, at most. The same seed gives the same prediction. keeps_holdings:
-    record `holdings` in the typical draw. is_out_of_time: asked now and then, and if so there are fewer draws.
-    budget_ms: what the random draws may cost (`draws.budget`), and then even one draw may be all of them; None:
-    BUDGET_MS, and at least three. executor: plays the draws. shapes: what was played for groups that are alike. Both
-    make no difference to the prediction.
+    draws: how often to play what is random, at most. The same seed gives the same prediction. keeps_holdings: record
+    `holdings` in the typical draw. is_out_of_time: checked now and then; once it is true, no more draws are played.
+    budget_ms: what the random draws may cost (`draws.budget`), even if it only pays for one; None: BUDGET_MS, and at
+    least three draws. executor: plays the draws. shapes: what was already played for groups of the same shape. Neither
+    of these two affects the prediction.
     Raises NotFoundError for a member or group that does not exist, RefusedError for a group that cannot be simulated,
     UsageError for a plan that does not fit the group, TimedOutError if the time is not enough for one draw."""
     if is_connect(snapshot):
@@ -68,10 +68,10 @@ def simulate(
         and (played.draws > 1 or played.is_certain)
         and not (played.is_open or _is_early(simulation) or is_foreign(snapshot, planned))
         and not played.is_left_to_chance
-        # Without a rebalance no client asks how many partitions there are.
+        # Without a rebalance no client fetches the number of partitions.
         and not (assumes_topics(snapshot, group) and played.rebalances)
     )
-    # What libraries do otherwise is a range of its own.
+    # What other libraries would do differently has its own ranges.
     has_one_draw = played.draws == 1 and doubts.is_exact and of_framework.is_exact
     return Prediction(
         name=name,
@@ -105,8 +105,8 @@ def play(
     is_out_of_time: Callable[[], bool],
     executor: DrawExecutor,
 ) -> tuple[Sequence[Draw], int]:
-    """Only the draws, for what they cost; and how many partitions the group consumes, or tasks it runs. Raises as
-    `simulate`."""
+    """Only the draws, to find out what they cost; and how many partitions the group consumes, or tasks it runs. Raises
+    what `simulate` raises."""
     if is_connect(snapshot):
         drawn = draws_of(snapshot, plan, draws=draws, seed=seed, is_out_of_time=is_out_of_time)
         return drawn, connect_group_of(snapshot, plan).tasks
@@ -127,6 +127,6 @@ def play(
 
 
 def _is_early(simulation: Simulation) -> bool:
-    """Whether the broker's rules for the group were not compared with its own classes."""
+    """Whether the broker's rules for this group have not been verified against its own classes."""
     is_consumer = simulation.group.protocol is GroupProtocol.CONSUMER or simulation.plan.migrate
     return is_consumer and not simulation.settings.behavior.has_compared_consumer_groups

@@ -29,7 +29,7 @@ class PlayOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """errors: why some scenarios could not be played. The first prediction is that of the plan as it stands."""
+    """errors: why some scenarios could not be played. The first prediction is for the plan as it stands."""
 
     predictions: tuple[Prediction, ...]
     errors: tuple[KgmError, ...]
@@ -37,9 +37,9 @@ class Comparison:
 
 def compare(snapshot: GroupSnapshot, plan: Plan, **how: Unpack[PlayOptions]) -> Comparison:
     """The scenarios of `side_by_side`, and the plan with static members, dynamic members, the cooperative assignor, and
-    the consumer protocol (KIP-848), or the classic protocol for a group that has that.
+    the consumer protocol (KIP-848), or the classic protocol for a group that already uses KIP-848.
 
-    Raises what `simulate` raises for the plan as it stands; an error in another scenario is data."""
+    Raises what `simulate` raises for the plan as it stands; an error in another scenario goes into `errors`."""
     predictions = side_by_side(snapshot, plan, **how)
     errors: list[KgmError] = []
     for name, what_if in _others(plan.what_if, plan.what_if.protocol or GroupProtocol(snapshot.type)):
@@ -53,7 +53,7 @@ def compare(snapshot: GroupSnapshot, plan: Plan, **how: Unpack[PlayOptions]) -> 
 def side_by_side(snapshot: GroupSnapshot, plan: Plan, **how: Unpack[PlayOptions]) -> list[Prediction]:
     """The scenario `as-is`, which is the plan with Apache Kafka. Also `freed`, if the broker would refuse killed
     members that return: each is removed before it starts again. And `standby`, if the plan has a target size or
-    pre-registered ids: with a broker that follows them."""
+    pre-registered ids: it supposes a broker that honors them."""
     as_is = simulate(snapshot, plan, **how)
     what_ifs = {}
     if as_is.protocol == GroupProtocol.CONSUMER.value and plan.bounce and as_is.typical.refused_joins:

@@ -1,12 +1,12 @@
 """What planned work would cost each group of a fleet, in each scenario.
 
 A scenario is simulated like any other plan (`bounce`), for groups as they were described or as they are at the end of a
-history. Nothing here knows of Spark: `group_costs` takes a group and runs in a loop as well as on a worker. The cost of
-a group that cannot be simulated (it is rebalancing or migrating, or kgm does not know its assignor) is the reason.
+history. Nothing here knows about Spark: `group_costs` takes a group and runs in a loop as well as on a worker. The cost
+of a group that cannot be simulated (it is rebalancing or migrating, or kgm does not know its assignor) is the reason.
 
     rolling    every member restarts, one after another
     each       one member restarts: each in turn, from the same start; the cost has the worst and the median one
-    scale-in   one member stops and stays away: each in turn, likewise
+    scale-in   one member stops and stays away: each in turn, from the same start
     drain      the members of a target restart, all together; a group that has none of them is left out"""
 
 import time
@@ -31,13 +31,13 @@ from kgm.simulation.simulation import SEED, never
 
 DRAIN = "drain"
 SCENARIOS = ("rolling", "each", "scale-in", DRAIN)
-#: A fleet has many groups: fewer draws than for one of them.
+#: A fleet has many groups, so there are fewer draws for each than for a single group.
 DRAWS = 5
-#: Where each member is simulated in turn: of a larger group only so many members, evenly spread.
+#: Where each member is simulated in turn: for a larger group only this many members, evenly spread.
 MOST_IN_TURN = 20
-#: So many groups go to another process at once.
+#: How many groups are sent to another process at a time.
 _AT_ONCE = 8
-#: What is added up of a draw.
+#: What is summed up over draws.
 _MEASURES = ("rebalances", "moved_partitions", "handovers", "stopped_partition_ms")
 #: Why a group has not been simulated when the time is over.
 OUT_OF_TIME = "the time limit (--timeout) has passed before the group was simulated"
@@ -51,14 +51,14 @@ class MemberTarget(Protocol):
     """Members by where they run."""
 
     def takes(self, member: MemberSnapshot) -> bool:
-        """Whether it is one of them."""
+        """Whether the member is one of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetCost:
-    """One group and scenario. What differs between draws, and between members that are simulated in turn, is a range.
-    reason: why the group could not be simulated; then the costs are None. worst: the member whose stop costs most;
-    played: how many members were simulated."""
+    """One group and scenario. Values that differ between draws, or between members that are simulated in turn, are
+    ranges. reason: why the group could not be simulated; then the costs are None. worst: the member whose stop costs
+    most; played: how many members were simulated."""
 
     group_id: str
     scenario: str
@@ -79,13 +79,13 @@ class FleetCost:
 
     @property
     def is_late(self) -> bool:
-        """Whether the time was over before the group could be simulated."""
+        """Whether the time ran out before the group could be simulated."""
         return self.reason == OUT_OF_TIME
 
     @property
     def rank(self) -> tuple[object, ...]:
-        """The most expensive first: by stopped time, then moves, then rebalances. What could not be simulated is
-        last."""
+        """Sort key, the most expensive first: by stopped time, then moves, then rebalances. Groups that could not be
+        simulated come last."""
         ranges = self.stopped_partition_ms, self.moved_partitions, self.rebalances
         numbers = [0 if one is None else -one.median for one in ranges]
         return (self.reason is not None, *numbers, self.group_id, self.scenario)
@@ -93,9 +93,9 @@ class FleetCost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetPlan:
-    """What is simulated for each group. settings: the broker's, as in `kgm simulate-bounce --set`. target: who restarts
-    in a drain. ends_at_s: when the time is over, in seconds since the epoch, because groups may be simulated on other
-    machines; None: never."""
+    """What is simulated for each group. settings: the broker's, as in `kgm simulate-bounce --set`. target: the members
+    that restart in a drain. ends_at_s: when the time is over, in seconds since the epoch, because groups may be
+    simulated on other machines; None: never."""
 
     scenarios: tuple[str, ...] = ("rolling",)
     restart_time_ms: int = 10_000
@@ -116,12 +116,12 @@ class FleetPlan:
                 raise UsageError(f"--scenario: {name!r} is not one of {', '.join(SCENARIOS)}")
 
 
-#: What this process has played, whichever part of a fleet it was given.
+#: What this process has played so far, for all parts of a fleet that it was given.
 _SHAPES = PlayedShapes()
 
 
 def group_costs(group: Mapping[str, Any], plan: FleetPlan, executor: DrawExecutor = HERE) -> Iterator[FleetCost]:
-    """One for each scenario, without a drain of a group that has no member of the target. An error is its `reason` and
+    """One cost per scenario, except a drain if the group has no member of the target. An error becomes the `reason` and
     is not raised.
 
     group: as `kgm describe -o json` prints it, with `unplayable` if its source knows why it cannot be simulated."""
@@ -155,14 +155,14 @@ class FleetPlayer:
     def play_task(self, task: Sequence[Mapping[str, Any]]) -> list[list[FleetCost]]:
         return [list(group_costs(group, self.plan)) for group in task]
 
-    def in_process(self, parent_pid: int) -> "FleetPlayer":  # noqa: ARG002  (what it plays is small)
+    def in_process(self, parent_pid: int) -> "FleetPlayer":  # noqa: ARG002  (each of its plays is small)
         return self
 
 
 def costs_of_groups(
     groups: Sequence[Mapping[str, Any]], plan: FleetPlan, executor: DrawExecutor = HERE
 ) -> Iterator[list[FleetCost]]:
-    """The `group_costs` of each group, in order: small groups each on one core, and large ones on all of them."""
+    """The `group_costs` of each group, in order. Small groups are played on one core each, large ones on all cores."""
     are_small = [len(group.get("members") or ()) <= MOST_MEMBERS for group in groups]
     at = 0
     for is_small, run in groupby(are_small):
@@ -170,7 +170,7 @@ def costs_of_groups(
         at += len(some)
         if is_small:
             tasks = [some[first : first + _AT_ONCE] for first in range(0, len(some), _AT_ONCE)]
-            for costs in executor.play(FleetPlayer(plan), tasks, never):  # each group looks at the time itself
+            for costs in executor.play(FleetPlayer(plan), tasks, never):  # each group checks the time itself
                 yield from costs
         else:
             yield from (list(group_costs(group, plan, executor)) for group in some)
@@ -211,8 +211,8 @@ def _played(cost: FleetCost, snapshot: GroupSnapshot, plan: FleetPlan, executor:
 
 
 def _as_far_as_listed(snapshot: GroupSnapshot, cost: FleetCost) -> FleetCost:
-    """What is moved in a consumer group depends on the order in which the broker lists members, topics and partitions.
-    Where that is not known, a few draws that agree by chance prove nothing."""
+    """What moves in a consumer group depends on the order in which the broker lists members, topics and partitions. If
+    that is not known, a few draws that agree by chance prove nothing."""
     known = snapshot.knows_listed_order and all(member.listed_target is not None for member in snapshot.members)
     if snapshot.type != GroupProtocol.CONSUMER.value or known or cost.rebalances is None:
         return cost
@@ -231,7 +231,7 @@ def _plan(plan: FleetPlan, **what: Any) -> Plan:
 
 
 def _spread(identities: Sequence[str]) -> list[str]:
-    """Each of them, or MOST_IN_TURN that are evenly spread."""
+    """All of the identities, or MOST_IN_TURN of them, evenly spread."""
     names = sorted(identities)
     if len(names) <= MOST_IN_TURN:
         return names

@@ -1,8 +1,8 @@
-"""What plays of Kafka Streams and of Connect share: a virtual clock, a classic group that rebalances, where its tasks
-run meanwhile, and what came of it.
+"""What the plays of Kafka Streams and of Connect have in common: a virtual clock, a classic group that rebalances,
+where its tasks run meanwhile, and the outcome.
 
-A rebalance begins with whoever joins or leaves, is learned of with the next heartbeat, and ends when all have joined.
-What a member runs is of the framework, which says what happens when they have (`assign`)."""
+A rebalance begins when a member joins or leaves; members learn of it with their next heartbeat, and it ends when all
+have joined. What a member runs is up to the framework, which decides it when all have joined (`assign`)."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ T = TypeVar("T")
 
 
 class RunningTasks(Generic[T]):
-    """before: who runs each task when the plan begins. idle: tasks that nobody runs then. place: the topic and
-    partition that a task counts as. order: its sort key. The time to restore the state of a task is not counted."""
+    """before: who runs each task when the plan begins. idle: tasks that no member runs at that time. place: the topic
+    and partition that a task counts as. order: its sort key. The time to restore the state of a task is not counted."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class RunningTasks(Generic[T]):
 
     @property
     def idle(self) -> int:
-        """How many run nowhere."""
+        """How many tasks run nowhere."""
         return len(self._since_ms)
 
     def runs(self, task: T) -> bool:
@@ -81,12 +81,12 @@ class RunningTasks(Generic[T]):
             self._last[task] = identity
 
     def stopped_ms(self, end_ms: int) -> int:
-        """The time of all tasks together that nobody ran them."""
+        """The total time, over all tasks, during which no member ran them."""
         return self._stopped_ms + sum(max(end_ms - since_ms, 0) for since_ms in self._since_ms.values())
 
     @property
     def moves(self) -> tuple[TimedMove, ...]:
-        """What somebody else runs in the end."""
+        """The tasks that another member runs in the end."""
         moved = []
         for task in sorted({*self._before, *self._owner}, key=self._order):
             before, after = self._before.get(task), self._owner.get(task)
@@ -109,15 +109,16 @@ class RunningTasks(Generic[T]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
-    """At which share of its span everything happens, from 0 (as soon as it may) to 1 (as late), and of its heartbeat
-    interval a member learns of a rebalance. Chance seldom has all of them at one end."""
+    """How long everything takes, as a share of its span from 0 (as soon as possible) to 1 (as late as possible), and
+    the share of its heartbeat interval after which a member learns of a rebalance. In random draws all of them are
+    seldom at one end."""
 
     steps: float
     notices: float
 
 
 class TimedPlay(Generic[T]):
-    """A plan on a virtual clock. tasks: where they run. pace: None leaves it to chance."""
+    """A plan on a virtual clock. tasks: where they run. pace: None: random."""
 
     tasks: RunningTasks[T]
 
@@ -138,7 +139,7 @@ class TimedPlay(Generic[T]):
         event()
 
     def share(self) -> float:
-        """Of a span, until something happens."""
+        """The share of a span that passes until something happens."""
         return self.chance.random() if self.pace is None else self.pace.steps
 
     def some(self, span_ms: tuple[int, int]) -> float:
@@ -149,7 +150,7 @@ class TimedPlay(Generic[T]):
         self.timeline.append(TimelineEvent(at_ms=self.now_ms, event=event, detail=detail, member=member))
 
     def begins_new(self, identity: str) -> None:
-        """A new member waits for its first task from now on."""
+        """From now on a new member waits for its first task."""
         self._new_since_ms[identity] = self.now_ms
 
     def has_work(self, identity: str) -> None:
@@ -195,7 +196,7 @@ class FrameworkPlay(TimedPlay[T], Generic[M, T]):
         self.generation, self.emptied = 1, 0
         self.is_stable, self._earliest_ms = True, 0
 
-    # -- of the framework
+    # -- what the framework implements
 
     def begun(self) -> None:
         """A rebalance has begun."""
@@ -219,7 +220,8 @@ class FrameworkPlay(TimedPlay[T], Generic[M, T]):
             self.later(delay_ms, self._complete)
 
     def drop(self, member: M) -> bool:
-        """A member is none any more. Returns whether others are left; Kafka counts an empty group as a generation."""
+        """A member leaves the group. Returns whether others are left; in Kafka an empty group is a generation of its
+        own."""
         del self.members[member.member_id]
         if not self.members:
             self.is_stable = True
@@ -228,7 +230,7 @@ class FrameworkPlay(TimedPlay[T], Generic[M, T]):
         return bool(self.members)
 
     def rebalance(self, joins: M | None) -> None:
-        """A rebalance begins, unless there is one. joins: who knows of it already."""
+        """A rebalance begins, unless one is in progress. joins: a member that already knows about it."""
         if self.is_stable:
             self.is_stable = False
             for member in self.members.values():
@@ -258,10 +260,10 @@ class FrameworkPlay(TimedPlay[T], Generic[M, T]):
         self.generation += 1
         self.assign()
 
-    # -- what came of it
+    # -- the outcome
 
     def result(self, detail: str, final: Mapping[str, Iterable[T]]) -> Draw:
-        """detail: the group in words. final: the tasks of each identity."""
+        """detail: a description of the group. final: the tasks of each identity."""
         self.note("stable" if self.members else "empty", detail)
         return self.came_of_it(
             final,
@@ -273,7 +275,8 @@ class FrameworkPlay(TimedPlay[T], Generic[M, T]):
 
 
 def played_often(draws: int, play: Callable[[int], Draw], is_out_of_time: Callable[[], bool]) -> list[Draw]:
-    """play: one draw by its number. At least one; more than 60 say nothing more."""
+    """play: plays the draw with this number. There is at least one draw, and at most 60, because more would add
+    nothing."""
     drawn = [play(0)]
     for number in range(1, min(draws, _MOST_DRAWS)):
         if is_out_of_time():
@@ -286,8 +289,8 @@ def prediction_of(
     snapshot: GroupSnapshot, name: str, assignor: str, drawn: Sequence[Draw], others: Sequence[Draw],
     caveats: Iterable[str], *, protocol: str = "classic",
 ) -> Prediction:  # fmt: skip
-    """What draws say together, which is never exact. others: those that suppose what is rare. protocol: as
-    `Prediction` has it."""
+    """Combines draws into a prediction, which is never exact. others: draws that suppose rare cases. protocol: as in
+    `Prediction`."""
     return Prediction(
         name=name,
         assignor=assignor,

@@ -1,4 +1,4 @@
-"""Everything that is played for one prediction, and what all of it says together."""
+"""Everything that is played for one prediction, and the combined result."""
 
 import contextlib
 from collections.abc import Callable, Sequence
@@ -20,21 +20,21 @@ from kgm.simulation.simulation import FEWEST_DRAWS, Simulation
 #: The default of group.min.session.timeout.ms.
 SHORTEST_SESSION_MS = 6_000
 _COOPERATIVE = "cooperative-sticky"
-#: How many random draws there are at least with each other library that members may run on.
+#: The fewest random draws that are played with each other library that members may run on.
 _ROUND = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlayedBounce:
-    """What came of all draws.
+    """The outcome of all draws.
 
-    typical: the draw that is nearest to the median, and number is its own. ranges, stopped_range_ms, draws: over all of
-    them. rebalances: of the first draw. are_alike: whether nothing but times differs between them. has_rebalances:
-    whether any of them has a rebalance or another generation. is_certain: whether nothing but times can differ.
-    is_open, is_left_to_chance: why even draws that are alike prove nothing. depends_on_version: whether another version
-    that the broker may have does something else. caveats: without those of the group. session_caveats: of a session
-    timeout that had to be assumed. depends_on_ids: whether member ids were drawn, or members do something for which the
-    caveats name them."""
+    typical, number: the draw that is nearest to the median, and its number. ranges, stopped_range_ms, draws: over all
+    draws. rebalances: of the first draw. are_alike: whether the draws differ only in times. has_rebalances: whether any
+    of them has a rebalance or another generation. is_certain: whether only times can differ. is_open,
+    is_left_to_chance: why even draws that agree prove nothing. depends_on_version: whether another version that the
+    broker may run behaves differently. caveats: without the group's own. session_caveats: about a session timeout that
+    had to be assumed. depends_on_ids: whether member ids were drawn, or members do something for which the caveats name
+    them."""
 
     typical: Draw
     number: int
@@ -55,9 +55,9 @@ class PlayedBounce:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BounceToPlay:
-    """draws: how often to play what is left to chance, at most. assumed_sessions: the member ids of a classic group
-    whose session timeout is not known. versions: the same with each other version that the broker may have, as far as
-    its coordinator behaves differently."""
+    """draws: how often to play what is random, at most. assumed_sessions: the member ids of a classic group whose
+    session timeout is not known. versions: the same simulation with each other version that the broker may run, if its
+    coordinator behaves differently."""
 
     simulation: Simulation
     draws: int
@@ -66,7 +66,7 @@ class BounceToPlay:
 
     @classmethod
     def of(cls, snapshot: GroupSnapshot, plan: Plan, simulation: Simulation, draws: int) -> "BounceToPlay":
-        """simulation: of this group and this plan."""
+        """simulation: the one of this group and this plan."""
         unknown = {one.member_id for one in snapshot.members if snapshot.session_of(one) is None}
         is_assumed = simulation.plan.bounce and simulation.plan.what_if.session_timeout_ms is None
         is_classic = simulation.group.protocol is GroupProtocol.CLASSIC
@@ -117,7 +117,8 @@ def _depends_on_ids(draw: Draw) -> bool:
 
 
 def _with_other_versions(snapshot: GroupSnapshot, plan: Plan, simulation: Simulation) -> list[Simulation]:
-    """A version that cannot have the group, or carry out the plan, is none of them."""
+    """The simulation with each other version whose coordinator behaves differently, except versions that cannot have
+    the group or carry out the plan."""
     behaviors = {behavior_of(version): version for version in reversed(simulation.plan.other_versions)}
     behaviors.pop(simulation.settings.behavior, None)
     others = []
@@ -131,8 +132,8 @@ def _with_other_versions(snapshot: GroupSnapshot, plan: Plan, simulation: Simula
 def _with_shorter_session(
     simulation: Simulation, assumed: frozenset[str], drawn: Sequence[Draw]
 ) -> Sequence[Draw]:  # fmt: skip
-    """A few draws with the shortest session timeout that a broker allows by default, where that of members had to be
-    assumed (no Kafka API returns it). No draws if they come to the same as `drawn`."""
+    """A few draws with the shortest session timeout that a broker allows by default, if the session timeout of members
+    had to be assumed (no Kafka API returns it). No draws if the outcomes are the same as in `drawn`."""
     if not assumed:
         return ()
     members = tuple(
@@ -144,8 +145,8 @@ def _with_shorter_session(
 
 
 def _led_by_each(simulation: Simulation, drawn: Sequence[Draw]) -> Sequence[Draw]:
-    """A draw led by each library, if members of both may lead (no Kafka API returns who does), however rare one of them
-    is. No draws if they come to the same as `drawn`."""
+    """A draw led by each library, if members of more than one can lead (no Kafka API returns which member does),
+    however rare one of the libraries is. No draws if the outcomes are the same as in `drawn`."""
     has_no_leader = simulation.group.protocol is GroupProtocol.CONSUMER
     if has_no_leader or len(simulation.assigners) == 1 or not any(draw.rebalances for draw in drawn):
         return ()
@@ -153,15 +154,15 @@ def _led_by_each(simulation: Simulation, drawn: Sequence[Draw]) -> Sequence[Draw
 
 
 def _when_deleted(simulation: Simulation, played: Sequence[Draw]) -> Sequence[Draw]:
-    """A draw in which the broker deletes the group while it is empty, if it may be empty, and may have no committed
-    offsets: brokers look for such groups every ten minutes. No draw if one of `played` came to the same."""
+    """A draw in which the broker deletes the group while it is empty, if it may become empty and may have no committed
+    offsets; brokers look for such groups every ten minutes. No draw if one in `played` had the same outcome."""
     if simulation.group.has_offsets or not any(draw.was_empty for draw in played):
         return ()
     return _other_than(played, simulation.play_deleted)
 
 
 def _of_other_versions(versions: Sequence[Simulation], drawn: Sequence[Draw]) -> Sequence[Draw]:
-    """As many draws with each other version. No draws if they come to the same as `drawn`."""
+    """The same number of draws with each other version. No draws if the outcomes are the same as in `drawn`."""
     others: list[Draw] = []
     for other in versions:
         with contextlib.suppress(TimedOutError):
@@ -170,9 +171,10 @@ def _of_other_versions(versions: Sequence[Simulation], drawn: Sequence[Draw]) ->
 
 
 def _of_other_clients(simulation: Simulation, drawn: Sequence[Draw]) -> Sequence[Draw]:
-    """As many draws with the other libraries that members may run on, where several are left; with members that say
-    what they had, if they are played as if they did not, or the reverse, where they may forget it; and with a
-    cooperative assignor in place of one that kgm does not know. No draws if they come to the same as `drawn`."""
+    """The same number of draws with the other libraries that members may run on, if several are possible; with members
+    that report what they had although they are played as forgetting it, or the reverse, if they may forget it; and with
+    a cooperative assignor in place of one that kgm does not know. No draws if the outcomes are the same as in
+    `drawn`."""
     group = simulation.group
     others: list[Draw] = []
     libraries = group.other_libraries
@@ -189,7 +191,8 @@ def _of_other_clients(simulation: Simulation, drawn: Sequence[Draw]) -> Sequence
 
 
 def _played_with(simulation: Simulation, group: StartingGroup, draws: int) -> Sequence[Draw]:
-    """With as many random draws as a round has, and directed ones, unless the group is one of many (`budget_ms`)."""
+    """Plays the group with at least `_ROUND` random draws, and directed ones; fewer and none if the group is one of
+    many (`budget_ms`)."""
     other, is_one = replace(simulation, group=group), simulation.budget_ms is None
     most = max(_ROUND if is_one else FEWEST_DRAWS, draws)
     with contextlib.suppress(TimedOutError):
@@ -198,7 +201,8 @@ def _played_with(simulation: Simulation, group: StartingGroup, draws: int) -> Se
 
 
 def _other_than(drawn: Sequence[Draw], play: Callable[[], Sequence[Draw]]) -> Sequence[Draw]:
-    """What is played, unless all of it came to what `drawn` did. No draws if the time is over."""
+    """The draws that `play` returns, unless all of them had the same outcomes as `drawn`. No draws if the time is
+    over."""
     try:
         played = play()
     except TimedOutError:
@@ -208,6 +212,6 @@ def _other_than(drawn: Sequence[Draw], play: Callable[[], Sequence[Draw]]) -> Se
 
 
 def _is_left_to_chance(simulation: Simulation, drawn: Sequence[Draw]) -> bool:
-    """Whether heartbeats may be due just where they make a difference, and draws of that would cost too much."""
+    """Whether heartbeats may be due exactly when they make a difference, and draws of that would cost too much."""
     has_rebalances = any(draw.rebalances for draw in drawn)
     return has_rebalances and simulation.may_be_noticed_in_between and not simulation.is_small

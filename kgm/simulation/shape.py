@@ -1,13 +1,13 @@
-"""Groups of one shape are played once: groups that differ in nothing but names, where names make no difference.
+"""Groups of the same shape, which differ only in names that make no difference, are played once.
 
-What of a name may matter is how it compares with others, because assignors sort; and the hash of a member id, because
-brokers and some assignors follow the order of hash maps. So members and topics get names that sort as theirs do, and
-only where no hash matters: in classic groups with `range`, which all libraries compute in the order of ids, or with
-`roundrobin` in Java and librdkafka; where one member goes, and the assignor gives the others the same by their own
-names; and wherever nothing is assigned at all, because static members are back in time.
-Then other members notice nothing either, and one of them stands for all; and of partitions nothing matters but how many
-each member has that restarts. That holds as long as no draw has a rebalance; if one does, the group is played as it is.
-A group is played like this also if it is the only one of its shape: its prediction is the same either way."""
+Two things about a name can matter: how it compares with others, because assignors sort; and the hash of a member id,
+because brokers and some assignors follow the order of hash maps. So members and topics get names that sort as theirs
+do, and only if no hash matters: in classic groups with `range`, which all libraries compute in the order of ids, or
+with `roundrobin` in Java and librdkafka; if one member goes, and the assignor gives the others the same under their own
+names; and if nothing is assigned at all, because static members are back in time. In the last case other members notice
+nothing either, so one of them stands for all; and all that matters about partitions is how many each restarting member
+has. That holds as long as no draw has a rebalance; if one does, the group is played as it is. A group is played like
+this even if it is the only one of its shape: its prediction is the same either way."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -27,11 +27,12 @@ from kgm.simulation.play.leader import assigned
 from kgm.simulation.played_bounce import BounceToPlay, PlayedBounce
 from kgm.simulation.simulation import Simulation, never
 
-#: Larger groups are rarely alike.
+#: Larger groups rarely have the same shape.
 MOST_MEMBERS = 64
 #: How many shapes are remembered.
 _MOST_SHAPES = 10_000
-#: The generation with which a group begins whose own is known: far from those of a group that counts from 1 again.
+#: The generation that a group starts with if its own is known: far from the generations of a group that counts from 1
+#: again.
 _GENERATION = 1_000_000
 _COUNTED = re.compile(r"\b(generation|epoch) (\d{7,})\b")
 _CLIENT = "client"
@@ -40,9 +41,9 @@ _TOPIC = "topic"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RealNames:
-    """From the names with which a simulation was played to those of a group. more_generations: what is added to those
-    that it counts on from its first one. bystanders: members that were left out, or had no partitions, with their real
-    names. places: partitions that were played as others."""
+    """Maps the names with which a simulation was played to those of a group. more_generations: what is added to the
+    generations that are counted on from the group's first one. bystanders: members that were left out, or had no
+    partitions, with their real names. places: the real partitions by the ones that were played in their place."""
 
     simulation: Simulation
     members: Mapping[str, str] = field(default_factory=dict)
@@ -105,13 +106,13 @@ class RealNames:
 
 
 class PlayedShapes:
-    """What was played, by shape."""
+    """Results of what was played, by shape."""
 
     def __init__(self) -> None:
         self._played: dict[bytes, PlayedBounce] = {}
 
     def __reduce__(self) -> tuple[type["PlayedShapes"], tuple[()]]:
-        """Each process remembers its own."""
+        """Pickles as an empty one: each process remembers its own."""
         return PlayedShapes, ()
 
     def __len__(self) -> int:
@@ -146,7 +147,7 @@ class PlayedShapes:
         played = self._played.get(key)
         if played is None:
             played = shape.play()
-            if not one.is_out_of_time():  # else there may be fewer draws
+            if not one.is_out_of_time():  # otherwise there may be fewer draws
                 if len(self._played) >= _MOST_SHAPES:
                     self._played.clear()
                 self._played[key] = played
@@ -154,8 +155,8 @@ class PlayedShapes:
 
 
 def _may_only_sort(simulation: Simulation) -> bool:
-    """Whether what is assigned depends on no more of names than their order. New member ids would begin with a client
-    id, so that their place depends on how that is written."""
+    """Whether the assignment depends only on the order of names. New member ids would begin with a client id, so their
+    position would depend on its spelling."""
     group, plan = simulation.group, simulation.plan
     bouncing = {*plan.bounce}
     static = {member.group_instance_id is not None for member in group.members}
@@ -173,15 +174,15 @@ def _may_only_sort(simulation: Simulation) -> bool:
 
 
 def _may_be_assigned_alike(simulation: Simulation) -> bool:
-    """Whether it is a leader that assigns, and only once, because one member goes."""
+    """Whether a leader assigns, and only once, because one member goes."""
     is_classic = simulation.group.protocol is GroupProtocol.CLASSIC
     is_known = not simulation.group.may_forget
     return is_classic and is_known and _has_shape(simulation) and simulation.only_loses_one
 
 
 def _is_assigned_alike(simulation: Simulation, played: PlayedBounce, names: RealNames) -> bool:
-    """Whether the members that are left are assigned once, and the same as with their own names. In which order their
-    ids are in a hash map makes a difference to sticky assignors, but seldom: the real ones are asked."""
+    """Whether the remaining members are assigned once, and the same as with their own names. The order of their ids in
+    a hash map seldom makes a difference to sticky assignors, but it can, so the assignor is run with the real names."""
     if played.rebalances != 1 or not played.are_alike:
         return False
     group = simulation.group
@@ -206,7 +207,7 @@ def _is_assigned_alike(simulation: Simulation, played: PlayedBounce, names: Real
 
 
 def _concerned(simulation: Simulation) -> tuple[StartingMember, ...]:
-    """The members that restart, and of the others the one whose session ends first."""
+    """The members that restart, and the one among the others whose session ends first."""
     group, bouncing = simulation.group, {*simulation.plan.bounce}
     others = [member for member in group.members if member.identity not in bouncing]
     others.sort(key=lambda member: (member.session_timeout_ms, member.identity))
@@ -214,7 +215,7 @@ def _concerned(simulation: Simulation) -> tuple[StartingMember, ...]:
 
 
 def _quiet_shape(to_play: BounceToPlay) -> tuple[BounceToPlay, RealNames]:
-    """Members that restart have partitions of one topic, and the others none."""
+    """The shape in which restarting members have partitions of one topic, and the others have none."""
     simulation = to_play.simulation
     concerned = {member.identity for member in _concerned(simulation)}
     bouncing = {*simulation.plan.bounce}
@@ -252,8 +253,8 @@ def _has_shape(simulation: Simulation) -> bool:
 
 
 def _sort_alike(members: Sequence[StartingMember]) -> bool:
-    """Whether members have the same order by instance id as by member id, also if these end in something else, whatever
-    the library compares: UTF-8 or UTF-16."""
+    """Whether members have the same order by instance id as by member id, even if the member ids have different
+    endings, whether the library compares UTF-8 or UTF-16."""
     rows = [(member.identity, f"{member.identity}-", member.member_id) for member in members]
     in_order = [sorted(column) for column in zip(*rows, strict=True)]
     return all(name.isascii() for row in rows for name in row) and sorted(rows) == [*zip(*in_order, strict=True)]
@@ -337,7 +338,7 @@ def _renamed(partitions: Partitions, topics: Mapping[str, str]) -> Partitions:
 
 
 def _held(members: Sequence[StartingMember], until_ms: int) -> list[Holding]:
-    """What members consume from the start to the end."""
+    """The holdings of members that consume from the start to the end."""
     return [
         Holding(topic=topic, partition=number, from_ms=0, to_ms=until_ms, owner=member.identity)
         for member in members

@@ -1,4 +1,4 @@
-"""What is played in each draw: a group, a plan in the identities of its members, and the settings of the broker."""
+"""What is played in each draw: a group, a plan in terms of its members' identities, and the settings of the broker."""
 
 import contextlib
 import os
@@ -30,47 +30,48 @@ from kgm.simulation.report.ranges import has_rare_extreme
 from kgm.text.names import did_you_mean, in_order
 
 SEED = 1
-#: What all random draws together may cost by default, beyond the fewest draws that mean anything. Directed and rare
-#: ones come on top of it.
+#: What all random draws together may cost by default, in addition to the fewest draws that mean anything. Directed and
+#: rare draws are not included.
 BUDGET_MS = 10_000
 FEWEST_DRAWS = 3
-#: Where only times differ, there is one draw for so many, and it may cost such a share of the budget.
+#: If only times differ, the number of draws and the budget are divided by this.
 _TIMED_SHARE = 5
-#: Who asks for fewer draws has many groups. Then random ones end early, with one of so many, where the answer is not
-#: exact in any case and the least and the most of what is counted is no rare draw.
+#: A caller that asks for fewer draws has many groups. Then random draws end early, after 1 in `_SETTLED_SHARE`, if the
+#: prediction is not exact in any case and the minimum and maximum of what is counted are not rare draws.
 _MANY_DRAWS = 100
 _SETTLED_SHARE = 4
-#: What draws may cost, in budgets, if the first one was not like the others.
+#: What draws may cost, in multiples of the budget, if the first one was not like the others.
 _MOST_BUDGETS = 2
-#: When the group has not become stable in any of so many draws, it will not do so in others.
+#: If the group has not become stable in any of this many draws, it will not in others either.
 _HOPELESS_DRAWS = 10
-#: Directed draws are played in rounds, one round for so many random draws.
+#: Directed draws are played in rounds, one round per this many random draws.
 _DRAWS_PER_ROUND = 10
 _MOST_ROUNDS = 8
-#: How many more draws there are at most, for each random one, if extremes are rare.
+#: The most additional draws for each random one, if extremes are rare.
 _MOST_MORE = 2
-#: In how many of the draws an empty group does not wait, if it is not known whether it does.
+#: In one of this many draws an empty group does not wait, if it is not known whether it does.
 _NO_DELAY_EVERY = 4
-#: Draws of groups of so many members cost too much for directed ones of what several processes do.
+#: Draws of groups with this many members cost too much for directed draws of what several processes do.
 _NOT_SMALL = {GroupProtocol.CLASSIC: 24, GroupProtocol.CONSUMER: 60}
-#: For the network, and for what is slow for once.
+#: Time for the network, and for something that is unusually slow once.
 _SPARE_MS = 350
-#: With so many members it is no chance that they are listed in the order of a hash map.
+#: With this many members it is no coincidence if they are listed in the order of a hash map.
 _TELLING_MEMBERS = 8
-#: Between two heartbeats in a consumer group, by default.
+#: The default time between two heartbeats in a consumer group.
 CONSUMER_INTERVAL_MS = BrokerSettings().group_consumer_heartbeat_interval_ms
 
 
 def never() -> bool:
-    """The time limit of a simulation that has none."""
+    """`is_out_of_time` of a simulation without a time limit."""
     return False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Simulation:
-    """What is played in each draw: a group, a plan in the identities of its members, and the broker's settings.
+    """What is played in each draw: a group, a plan in terms of its members' identities, and the broker's settings.
 
-    budget_ms, executor: as in `simulate`. cache: what members say is the same in many draws."""
+    budget_ms, executor: as in `simulate`. cache: shared by draws, because what members send is the same in many of
+    them."""
 
     group: StartingGroup
     plan: Plan
@@ -101,8 +102,8 @@ class Simulation:
         return cls(group=group, plan=plan, settings=settings, seed=seed)
 
     def play(self, draws: int) -> Sequence[Draw]:
-        """As many draws as are asked for; fewer if they are costly, if they differ in nothing but times, or if the time
-        is over. Raises TimedOutError if the time is not enough for one."""
+        """As many draws as requested; fewer if they are costly, if they differ only in times, or if the time is over.
+        Raises TimedOutError if there is not enough time for one."""
         (first,) = self._played([DrawTask(number=0)])
         fewest, budget_ms = (FEWEST_DRAWS, BUDGET_MS) if self.budget_ms is None else (1, self.budget_ms)
         is_open = first.has_random_ids and draws < _MANY_DRAWS
@@ -129,17 +130,17 @@ class Simulation:
         yield from self.executor.play(self, tasks, self.is_out_of_time)
 
     def is_certain(self, draw: Draw) -> bool:
-        """Whether nothing but times can be otherwise than in this draw, and no other member notices anything."""
+        """Whether only times can differ from this draw, and no other member notices anything."""
         return self.is_quiet and not draw.generations
 
     def differs_in_times_only(self, draw: Draw) -> bool:
-        """Whether other draws can differ from this one in times only."""
+        """Whether other draws can differ from this one only in times."""
         is_once = draw.rebalances == draw.generations == 1 and draw.became_stable and not draw.follows_map_order
         return (is_once and self.only_loses_one) or self.is_certain(draw)
 
     @property
     def only_loses_one(self) -> bool:
-        """Whether one member goes, and who gets what is decided by how the others are assigned, if they are once."""
+        """Whether one member goes and, if the others are assigned once, that assignment decides who gets what."""
         within_ms = self._interval_ms(self.group.sessions_ms()[0]) + LONGEST_START_MS + _SPARE_MS
         return only_loses_one(self.group, self.plan, self.settings, notices_within_ms=round(within_ms))
 
@@ -151,7 +152,7 @@ class Simulation:
     @property
     def is_quiet(self) -> bool:
         """Whether static members are all back well within their session, so that the coordinator answers each with its
-        former assignment, and no other member notices, unless a library does something else than it should."""
+        former assignment, and no other member notices, unless a library misbehaves."""
         group, plan = self.group, self.plan
         shortest_ms, _ = group.sessions_ms(plan.bounce)
         slack_ms = self._interval_ms(shortest_ms) + LONGEST_START_MS + _SPARE_MS
@@ -162,15 +163,15 @@ class Simulation:
         )
 
     def like(self, other: "Simulation") -> "Simulation":
-        """The other one, with the executor and limits of this one."""
+        """The other simulation, with the executor and limits of this one."""
         return replace(other, is_out_of_time=self.is_out_of_time, budget_ms=self.budget_ms, executor=self.executor)
 
     def in_process(self, parent_pid: int) -> "Simulation":
-        """The same, for a process that has this parent and ends when it does."""
+        """A copy for a worker process of this parent, which ends when the parent does."""
         return replace(self, is_out_of_time=lambda: os.getppid() != parent_pid)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Only what makes a draw goes to another process."""
+        """Sends only what determines a draw to another process."""
         return _unpickled, (self.group, self.plan, self.settings, self.seed)
 
     def play_task(self, task: DrawTask) -> Draw:
@@ -178,12 +179,12 @@ class Simulation:
         return self.runner_of(task).play()
 
     def runner(self, number: int, *, timing: type[DrawTiming] = DrawTiming) -> PlanRunner:
-        """A random draw by its number, on request with other times than predictions are made of."""
+        """The runner of a random draw, by its number; optionally with a timing that predictions do not use."""
         return self._random_runner(number, timing)
 
     def runner_of(self, task: DrawTask) -> PlanRunner:
-        """A draw: it is the same each time. Draw 0 takes the group and the broker as they are described, and processes
-        that start as quickly as most, because it may be the only one."""
+        """The runner of a draw, which is the same each time. Draw 0 takes the group and the broker as described, and
+        processes that start as quickly as most, because it may be the only draw."""
         if task.led_by is not None:
             return PlanRunner(
                 self.group, self.plan, self.settings, f"{self.seed}/led", led_by=task.led_by,
@@ -224,8 +225,8 @@ class Simulation:
         )  # fmt: skip
 
     def play_rare(self, drawn: Sequence[Draw], extreme: Sequence[Draw]) -> list[Draw]:
-        """More random draws, as long as the least or the most of anything has been drawn only once: what is just
-        beyond it is about as likely then. None for plans of which few draws are played."""
+        """More random draws, as long as the minimum or maximum of anything has been drawn only once, because values
+        just beyond it are then about as likely. No draws for plans that are played in few draws."""
         more: list[Draw] = []
         most_cost = budget.affordable(BUDGET_MS if self.budget_ms is None else self.budget_ms)
         with contextlib.suppress(TimedOutError):
@@ -241,14 +242,14 @@ class Simulation:
         return more
 
     def counts_as(self, drawn: Sequence[Draw], draws: int) -> int:
-        """For how many random draws these stand: for a round, if there are fewer because a rule says that they do.
-        draws: how many there were to be at most."""
+        """How many random draws these count as: at least a round, if there are fewer only because a rule says that they
+        are enough. draws: the most that there could have been."""
         budget_ms = BUDGET_MS if self.budget_ms is None else self.budget_ms
         is_cheap = draws * budget.cost_of(drawn[:1]) <= budget.affordable(budget_ms)
         return max(len(drawn), min(draws, _DRAWS_PER_ROUND) if is_cheap else 0)
 
     def play_extreme(self, draws: int) -> list[Draw]:
-        """Draws of what happens too rarely to be among so many random ones."""
+        """Draws of what happens too rarely to show up in this many random ones."""
         rounds = min(draws // _DRAWS_PER_ROUND, _MOST_ROUNDS)
         extreme: list[Draw] = []
         starts = self.plan.bounce or self.plan.scale_out
@@ -263,13 +264,13 @@ class Simulation:
 
     @property
     def may_be_noticed_in_between(self) -> bool:
-        """Whether other members may notice what one process does before another does the same: whether several stop or
-        start at about the same time, and not all members do."""
+        """Whether other members may notice what one process does before another does the same: whether several
+        processes, but not those of all members, stop or start at about the same time."""
         plan = self.plan
         together = max(map(len, plan.batches()), default=0)
         leavers = {member.identity for member in self.group.members if member.group_instance_id is None}
         removed = [identity for identity in plan.remove if identity in leavers]
-        by_request = len(plan.remove) > len(removed)  # static members that are removed go all at once
+        by_request = len(plan.remove) > len(removed)  # removed static members all go at the same time
         newcomers = min(plan.scale_out, 1) if plan.scale_out_every_ms else plan.scale_out
         others = len(plan.scale_in) + len(removed) + by_request + newcomers
         at_once = together + others if plan.rolling is None else max(together, others)
@@ -277,7 +278,7 @@ class Simulation:
 
     @property
     def is_small(self) -> bool:
-        """Whether a draw costs little."""
+        """Whether a draw is cheap."""
         return len(self.group.members) < _NOT_SMALL[self.group.protocol]
 
     def play_led(self) -> list[Draw]:
@@ -286,7 +287,7 @@ class Simulation:
 
     @property
     def assigners(self) -> list[str]:
-        """The libraries whose assignors may run, by who leads."""
+        """The libraries whose assignors may run, depending on which member leads."""
         return sorted({member.assigner(self.group.assignor) for member in self.group.members})
 
     def play_deleted(self) -> list[Draw]:
@@ -307,8 +308,9 @@ def _refuse_consumer_protocol(group: StartingGroup, plan: Plan) -> None:
 
 
 def _scala_capacity(snapshot: GroupSnapshot) -> int | None:
-    """The number of buckets of the broker's hash map of members, if its order is that of Scala 2.13. Brokers are built
-    with Scala 2.12 too, whose order is another one; few members may be in either by chance, and tell nothing."""
+    """The number of buckets of the broker's hash map of members, if its order is that of Scala 2.13. Brokers are also
+    built with Scala 2.12, which has another order. A few members may be in either order by chance, so they prove
+    nothing."""
     if not snapshot.knows_listed_order or len(snapshot.members) < _TELLING_MEMBERS:
         return None
     return scala_map_capacity([member.member_id for member in snapshot.members])
@@ -328,8 +330,8 @@ def _refuse_strangers(snapshot: GroupSnapshot, plan: Plan) -> None:
 
 
 def renamed(plan: Plan, snapshot: GroupSnapshot, group: StartingGroup) -> Plan:
-    """The plan with the identities of the starting group, in which a what-if may have made static members dynamic or
-    the reverse."""
+    """The plan with the identities of the starting group, where a what-if may have made static members dynamic or the
+    reverse."""
     names = {
         member.identity: starting.identity for member, starting in zip(snapshot.members, group.members, strict=True)
     }

@@ -1,7 +1,7 @@
 """What a plan for Connect workers does to the groups of their sink connectors.
 
-Each task of a sink connector is a consumer in the group of the connector. It stops and starts when the workers' play
-says so, and the group does on the coordinator engine what groups do then."""
+Each task of a sink connector is a consumer in the group of the connector. It stops and starts when the play of the
+workers says so, and the coordinator engine plays how the group reacts."""
 
 from __future__ import annotations
 
@@ -43,24 +43,25 @@ from kgm.text.wording import some
 
 _DRAWS: Final = 60
 _FEWEST_DRAWS: Final = 5
-#: Members of all groups cost time in each draw, so that there are fewer draws of many.
+#: The members of all groups cost time in each draw, so there are fewer draws if there are many members.
 _MEMBERS_OF_ALL_DRAWS: Final = 2_000
-#: From its assignment until a task reads a partition: it asks for the position in each of them first (WorkerSinkTask).
+#: The time from its assignment until a task reads a partition: it first asks for its position in each partition
+#: (WorkerSinkTask).
 _OPEN_MS: Final = (5, 500)
-#: The members are too few to gain anything.
+#: There are too few members to gain anything from bulk play.
 _NEVER_IN_BULK: Final = sys.maxsize
 _TIMINGS: Final = (*EXTREME_TIMINGS, *NOTICED)
 _EDGE_TIMINGS: Final[Mapping[Pace, type[DrawTiming]]] = {
     QUICK: Quickest, QUICK_IN_ONE: QuickBeforeNoticed, SLOW: Slowest
 }  # fmt: skip
-#: Every so many draws things happen as they rarely do.
+#: One in this many draws plays rare timings.
 _RARE_EVERY: Final = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkGroup:
-    """The group of a sink connector. consumers: the identity of the member that each task is. settings: of its broker,
-    as far as they are known. caveats: what is not known of it."""
+    """The group of a sink connector. consumers: by task, the identity of its member. settings: the broker's, as far as
+    they are known. caveats: what is not known about the group."""
 
     snapshot: GroupSnapshot
     consumers: Mapping[Work, str]
@@ -76,8 +77,8 @@ def simulate_sinks(
     workers: GroupSnapshot, plan: Plan, sinks: Sequence[SinkGroup], *, draws: int, seed: int,
     is_out_of_time: Callable[[], bool],
 ) -> tuple[tuple[SinkForecast, ...], tuple[ConditionNotMet, ...]]:  # fmt: skip
-    """What is predicted of each group, and why others are not. The plan is of the workers, who are played as in
-    `simulate_connect`. Raises what `connect_group_of` raises."""
+    """What is predicted for each group, and why others are not predicted. The plan is for the workers, which are played
+    as in `simulate_connect`. Raises what `connect_group_of` raises."""
     if not sinks:
         return (), ()
     affordable = _MEMBERS_OF_ALL_DRAWS // sum(len(sink.snapshot.members) for sink in sinks)
@@ -96,8 +97,8 @@ def simulate_sinks(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _PlayedWorkers:
-    """What their tasks did in one draw. timing: of the consumers. pace: a draw that has one only says how far things
-    may go."""
+    """What the workers' tasks did in one draw. timing: of the consumers. pace: a draw that has one only shows how far
+    things can go."""
 
     changes: Sequence[TaskChange]
     timing: type[DrawTiming]
@@ -160,7 +161,7 @@ def _forecast(
 
 
 def _simulation(plan: Plan, sink: SinkGroup, seed: int) -> Simulation:
-    """The group as it is, on a broker with the settings of the plan."""
+    """The simulation of the group as it is, on a broker with the settings of the plan."""
     settings = {name: value for name, value in plan.settings.items() if name != MAX_DELAY}
     as_it_is = Plan(
         bounce=tuple(sink.consumers.values()), settings={**sink.settings, **settings}, kafka_version=plan.kafka_version,
@@ -177,7 +178,7 @@ def _timing(number: int) -> type[DrawTiming]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Gap:
-    """How long a partition was without a consumer in all and at a stretch, and until when, None for ever; in ms."""
+    """How long a partition was without a consumer, in total and at a stretch, and until when (None: forever); in ms."""
 
     total_ms: int = 0
     longest_ms: int = 0
@@ -186,7 +187,7 @@ class _Gap:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _PlayedSink:
-    """moved: partitions with another task in the end. gaps: by topic and partition."""
+    """moved: how many partitions have another task in the end. gaps: by topic and partition."""
 
     draw: Draw
     moved: int
@@ -194,7 +195,7 @@ class _PlayedSink:
 
 
 class _SinkRunner(PlanRunner):
-    """One draw: tasks stop and start when the workers' play says so."""
+    """One draw: tasks stop and start when the play of the workers says so."""
 
     def __init__(
         self, simulation: Simulation, consumers: Mapping[Work, str], of_workers: _PlayedWorkers, name: str
@@ -212,7 +213,7 @@ class _SinkRunner(PlanRunner):
         ]
 
     def played(self) -> _PlayedSink:
-        """What came of it."""
+        """Plays the draw and returns its outcome."""
         world = self.world
         self._load_group()
         batch_ms = -1
@@ -239,10 +240,10 @@ class _SinkRunner(PlanRunner):
             gaps, owned_ms = [], 0
             for one in held:
                 from_ms = one.from_ms
-                if from_ms:  # not from before the plan
+                if from_ms:  # not held since before the plan
                     from_ms += opens_ms.setdefault((one.owner, from_ms), self._open_ms())
                 if from_ms > one.to_ms and one.to_ms != end_ms:
-                    continue  # it had to join again before
+                    continue  # it had to join again before it could read
                 if from_ms > owned_ms:
                     gaps.append((owned_ms, from_ms))
                 owned_ms = max(one.to_ms, from_ms, owned_ms)
@@ -256,19 +257,19 @@ class _SinkRunner(PlanRunner):
         return found
 
     def _open_ms(self) -> int:
-        """How long a task takes to begin with what it is assigned."""
+        """How long a task takes to start reading what it is assigned."""
         share = self._open_chance.random() ** QUICKNESS if self._pace is None else self._pace.steps
         least, most = _OPEN_MS
         return round(least + (most - least) * share)
 
 
 def _range(values: Sequence[int], usual: int) -> Range:
-    """usual: how many of them, from the first, count for what is typical."""
+    """usual: how many of the values, from the first, count toward the median."""
     return Range(min=min(values), median=median_low(values[:usual]), max=max(values))
 
 
 def _unowned(played: Sequence[_PlayedSink], usual: int) -> Iterator[UnownedPartition]:
-    """By topic and partition; for ever, if that is so in one draw."""
+    """The partitions without a consumer, by topic and partition; without one forever if that is so in any draw."""
     for topic, partition in sorted({place for one in played for place in one.gaps}):
         gaps = [one.gaps.get((topic, partition), _Gap()) for one in played]
         until = [gap.until_ms for gap in gaps]
@@ -284,9 +285,9 @@ def _unowned(played: Sequence[_PlayedSink], usual: int) -> Iterator[UnownedParti
 def _caveats(
     workers: GroupSnapshot, sink: SinkGroup, simulation: Simulation, played: Sequence[_PlayedSink]
 ) -> Iterator[str]:
-    """The most important first."""
+    """The caveats, the most important first."""
     if not all(one.draw.became_stable for one in played):
-        yield "the group does not become stable in each draw"
+        yield "the group does not become stable in every draw"
     running = {task for member in workers.members for task in work_of(member) if task[0] == sink.connector}
     without = sorted(number for _, number in running - {(sink.connector, CONNECTOR), *sink.consumers})
     if without:

@@ -1,4 +1,4 @@
 """Text that people type or read.
 
-`durations` and `braces` parse what people type, `wording`, `joined_moves` and `timestamps` have the phrases
-that every command uses, `sanitize` makes foreign strings safe to print."""
+`durations` and `braces` parse what people type, `wording`, `joined_moves` and `timestamps` have the phrases that all
+commands share, `sanitize` makes foreign strings safe to print."""

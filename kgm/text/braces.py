@@ -1,4 +1,5 @@
-"""Lists of ids as people type them: commas, and braces that the shell did not expand because of quotes or options.
+"""Lists of ids as people type them, with commas, and with braces that the shell did not expand because they were quoted
+or attached to an option.
 
 `app-{1..3}-{1..2}` are the instance ids of the threads of three Kafka Streams processes. As in bash: `{a,b}`, `{1..9}`,
 `{01..10}` (padded), `{1..9..2}`, `{a..e}`, nested. Braces that are not a list are literal (`{x}`), and so is a
@@ -11,7 +12,7 @@ from kgm.model.errors import UsageError
 
 #: More ids than this in one list count as a mistake.
 MAX_IDS = 100_000
-#: Lists in lists, or lists behind lists, in one word; as many lists of two items are more than MAX_IDS ids.
+#: Lists within lists, or one after another, in one word. This many lists of two items make more than MAX_IDS ids.
 _MAX_LISTS = 64
 _NUMBERS = re.compile(r"(-?\d{1,18})\.\.(-?\d{1,18})(?:\.\.(-?\d{1,18}))?")
 _LETTERS = re.compile(r"([A-Za-z])\.\.([A-Za-z])(?:\.\.(-?\d{1,18}))?")
@@ -30,12 +31,12 @@ def expand_list(text: str, option: str) -> list[str]:
 
 
 def as_list(ids: Iterable[str]) -> str:
-    """The list that `expand_list` reads as just these ids: `a,b`. A shell may have to have it quoted."""
+    """The list that `expand_list` reads as exactly these ids: `a,b`. It may need quoting in a shell."""
     return ",".join(re.sub(r"([{},\\])", r"\\\1", one) for one in ids)
 
 
 def expand(text: str, option: str, *, depth: int = 0) -> list[str]:
-    """One word with its braces expanded. depth: of calls within calls. Raises UsageError for more than MAX_IDS."""
+    """One word with its braces expanded. depth: how deep the recursion is. Raises UsageError for more than MAX_IDS."""
     if depth > _MAX_LISTS:
         raise UsageError(f"{option}: there are more than {_MAX_LISTS} lists in braces in one id")
     for start, stop in _groups(text):

@@ -1,5 +1,5 @@
 """Durations as people type them: `500ms`, `5s`, `2m`, `1h`. The unit is required, because Kafka's own settings are in
-milliseconds and other tools' in seconds; only zero is the same in all of them."""
+milliseconds and those of other tools in seconds; only zero is the same in both."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
 
 
 def parse_duration(text: str, option: str) -> int:
-    """Milliseconds. Raises UsageError that names the option."""
+    """The duration in milliseconds. Raises UsageError, which names the option."""
     written = text.strip()
     digits = written.rstrip("mshMSH")
     unit, digits = written[len(digits) :].lower(), digits.rstrip()
@@ -28,7 +28,7 @@ def _is_number(digits: str) -> bool:
 
 
 def typed_duration(ms: int) -> str:
-    """A duration as an option takes it, exactly: `90s` for 90000."""
+    """The exact duration, in the form that options accept: `90s` for 90000."""
     return f"{ms // 1000}s" if ms % 1000 == 0 else f"{ms}ms"
 
 
@@ -47,7 +47,7 @@ def show_duration(ms: int | None) -> str:
 
 
 def show_age(ms: float) -> str:
-    """How long ago, as one says it: `3 days`, `5 hours`, `20m`."""
+    """How long ago, as people say it: `3 days`, `5 hours`, `20m`."""
     seconds = max(int(ms), 0) // 1000
     if seconds >= 2 * 86_400:
         return f"{seconds // 86_400} days"

@@ -1,4 +1,5 @@
-"""Files that are written so that neither another process nor a crash sees half of one, and locks of processes."""
+"""Files that are written atomically, so that no other process sees half a file and no crash leaves one, and locks
+between processes."""
 
 from __future__ import annotations
 
@@ -21,12 +22,12 @@ def replace_file(
     is_durable: bool = True,
     draft: Path | None = None,
 ) -> None:
-    """Write the file as a whole, in the place of the former one; a symbolic link is replaced and not followed.
+    """Write the whole file in place of the previous one; a symbolic link is replaced, not followed.
 
-    mode: None: what the umask leaves. is_shared: whether several processes may write it at the same time; if not, the
-    draft of one that was killed is removed. draft: where it is written first; None: a hidden file beside it.
-    is_durable: whether its content is on disk before it is in its place; the folder is the caller's (`flush_folder`).
-    Raises OSError, and then the former file is still there."""
+    mode: None for whatever the umask leaves. is_shared: whether several processes may write it at the same time; if
+    not, a draft left by a process that was killed is removed. draft: where the file is written first; None: a hidden
+    file next to it. is_durable: whether its content is on disk before it is moved into place; syncing the folder is up
+    to the caller (`flush_folder`). Raises OSError, and then the previous file is still there."""
     if draft is None:
         draft = path.with_name(f".{path.name}.{os.getpid()}.new" if is_shared else f".{path.name}.new")
     draft.unlink(missing_ok=True)
@@ -48,7 +49,7 @@ def replace_file(
 
 
 def write_all(file: int, data: bytes) -> None:
-    """Raises OSError, after which a part may have been written."""
+    """Raises OSError, after which part of the data may have been written."""
     rest = memoryview(data)
     while rest:
         rest = rest[os.write(file, rest) :]
@@ -64,9 +65,9 @@ def flush_folder(folder: Path) -> None:
 
 
 def try_lock(file: int) -> bool:
-    """Lock an open file, until it is closed or the process ends; False if another process has it locked.
+    """Lock an open file, until it is closed or the process ends; False if another process holds the lock.
 
-    Raises OSError where the file system has no locks."""
+    Raises OSError if the file system does not support locks."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:

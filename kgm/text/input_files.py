@@ -1,7 +1,7 @@
-"""Files that an operator names, opened so that nothing can hang or take all memory: a FIFO waits for a writer that may
-never come, a device or a file of /proc has no end.
+"""Files that an operator names, opened so that nothing can hang or exhaust memory: a FIFO waits for a writer that may
+never come, and a device or a file in /proc may have no end.
 
-What a shell makes of `<(command)`, and `/dev/stdin`, is a pipe that is open already, and is read as stdin is."""
+A shell's `<(command)` and `/dev/stdin` are pipes that are already open, and are read like stdin."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from typing import BinaryIO, Final
 
 from kgm.model.errors import RefusedError
 
-#: Snapshots, cases and lists, in bytes. A group of 200,000 partitions has 40 MB.
+#: The limit for snapshots, cases and lists, in bytes. A group of 200,000 partitions takes 40 MB.
 MOST_BYTES: Final = 256 << 20
-#: Settings, in bytes.
+#: The limit for settings files, in bytes.
 MOST_SETTINGS_BYTES: Final = 8 << 20
 _OPEN: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
 _INHERITED: Final = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
@@ -25,8 +25,8 @@ _NULL: Final = "/dev/null"
 
 
 def open_input(path: str) -> BinaryIO:
-    """A regular file, /dev/null, or a pipe that this process has inherited. Raises OSError, with a text for people in
-    `strerror`."""
+    """A regular file, /dev/null, or a pipe that this process has inherited. Raises OSError, with a message for people
+    in `strerror`."""
     file = os.open(path, _OPEN)
     try:
         _check(file, path)
@@ -51,7 +51,7 @@ def _check(file: int, path: str) -> None:
 
 
 def who_else_writes(status: os.stat_result, *, but: Collection[int]) -> str | None:
-    """Who may have written a file besides the users `but`, as the end of a sentence; None for nobody."""
+    """Who may have written a file besides the users in `but`, as the end of a sentence; None if nobody else."""
     if status.st_uid not in but:
         return f"it is owned by another user (uid {status.st_uid})"
     if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
@@ -61,8 +61,9 @@ def who_else_writes(status: os.stat_result, *, but: Collection[int]) -> str | No
 
 
 def refuse_foreign(path: str, what: str) -> None:
-    """Before something is done that a file says. what: that it says. Raises RefusedError if another user than this one
-    and root may have written it; what is not a regular file has passed through the operator's hands."""
+    """A check before acting on what a file says. what: what it says, for the message. Raises RefusedError if a user
+    other than this one and root may have written it. Anything that is not a regular file has passed through the
+    operator's hands."""
     try:
         status = pathlib.Path(path).stat()
     except OSError:
@@ -76,9 +77,10 @@ def refuse_foreign(path: str, what: str) -> None:
 
 
 def read_input(path: str, most_bytes: int = MOST_BYTES) -> bytes:
-    """What is in a file that `open_input` opens. Raises OSError, also for more than `most_bytes`."""
+    """The contents of a file that `open_input` opens. Raises OSError, also if there are more than `most_bytes`
+    bytes."""
     with open_input(path) as file:
-        if os.fstat(file.fileno()).st_size <= most_bytes:  # not known of a pipe, or in /proc
+        if os.fstat(file.fileno()).st_size <= most_bytes:  # not known for a pipe, or in /proc
             data = file.read(most_bytes + 1)
             if len(data) <= most_bytes:
                 return data

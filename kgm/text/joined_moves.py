@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from kgm.model.assignment import Move, as_ranges
 
-#: The owner of a partition that has none, in text.
+#: What stands for the owner of a partition that has none.
 NO_CONSUMER = "no consumer"
 
 
@@ -30,7 +30,7 @@ class JoinedMoves:
 
 
 def joined_moves(moves: Iterable[Move]) -> list[JoinedMoves]:
-    """The moves, joined by topic and owners, in that order."""
+    """The moves, joined and sorted by topic and owners."""
     joined: dict[tuple[str, str | None, str | None], list[int]] = {}
     for move in moves:
         joined.setdefault((move.topic, move.owner_before, move.owner_after), []).append(move.partition)

@@ -6,16 +6,16 @@ from collections.abc import Collection, Iterable
 from itertools import groupby
 from typing import TypeAlias
 
-#: What names are compared by.
+#: The key that names are compared by.
 NaturalKey: TypeAlias = tuple[list[tuple[bool, int, str]], str]
 
 
 def natural(name: str) -> NaturalKey:
-    """A sort key by which numbers in names count as numbers: svc-2 comes before svc-10."""
+    """A sort key that compares numbers in names as numbers: svc-2 comes before svc-10."""
     parts = []
     for is_number, chars in groupby(name, str.isdecimal):
         text = "".join(chars)
-        # Of two numbers the one with more digits is larger: `int` has a limit of digits.
+        # The number with more digits is larger. (`int` refuses to parse very long numbers.)
         digits = text.lstrip("0")
         parts.append((False, len(digits), digits) if is_number else (True, 0, text))
     return parts, name
@@ -27,12 +27,13 @@ def in_order(names: Iterable[str]) -> list[str]:
 
 
 def visible(name: str) -> str:
-    """The name; in quotation marks if its end is blank: with and without that it is another name."""
+    """The name; in quotation marks if it ends in white space, which would not show."""
     return repr(name) if name[-1:].isspace() else name
 
 
 def closest(name: str, known: Collection[str], *, cutoff: float = 0.6) -> str | None:
-    """The known name that was probably meant, in any case; None if none is like it. cutoff: how alike, from 0 to 1."""
+    """The known name that was probably meant, ignoring case; None if none is similar. cutoff: how similar it must be,
+    from 0 to 1."""
     import difflib
 
     if name in known:
@@ -43,6 +44,6 @@ def closest(name: str, known: Collection[str], *, cutoff: float = 0.6) -> str | 
 
 
 def did_you_mean(name: str, known: Collection[str]) -> str | None:
-    """`did you mean orders?`; None if no known name is like it."""
+    """`did you mean orders?`; None if no known name is similar."""
     meant = closest(name, known)
     return None if meant is None else f"did you mean {meant}?"

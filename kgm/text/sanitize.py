@@ -1,4 +1,4 @@
-"""Foreign strings made safe to print. Group, instance and client ids are whatever a client sent, unchecked by the
+"""Untrusted strings made safe to print. Group, instance and client ids are whatever a client sent, unchecked by the
 broker: an id may contain escape sequences, line breaks, bidi marks or a spreadsheet formula (CWE-150, CWE-1236).
 
 `clean` is for terminals, prompts, logs and error messages, `csv_cell` for CSV and TSV. `json_text` removes characters
@@ -32,16 +32,16 @@ _BLANK = frozenset(
         ),
     )
 )
-#: Whether characters are hidden, those that were looked up last.
+#: Whether a character is hidden: a cache of the latest lookups.
 _seen: dict[str, bool] = {}
 _MOST_SEEN = 4096
-#: First characters of a formula in spreadsheets; the full-width ones count with Japanese input.
+#: First characters of a formula in spreadsheets; the full-width ones count in Japanese input.
 _FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 _UNUSUAL, _UNUSUAL_IN_JSON = re.compile(r"[^\x20-\x7e]"), re.compile(r"[^\x20-\x7e\n]")
 
 
 def is_hidden(char: str) -> bool:
-    """Whether a character is invisible, or looks like a space and is none."""
+    """Whether a character is invisible, or looks like a space but is not one."""
     seen = _seen.get(char)
     if seen is not None:
         return seen
@@ -88,7 +88,7 @@ def csv_cell(text: str) -> str:
 
 
 def json_text(text: str) -> str:
-    """The JSON document with the same value, in which hidden characters in strings are written as JSON escapes."""
+    """The same JSON document, with hidden characters in strings written as JSON escapes."""
     if text.isascii() and "\x7f" not in text:
         return text
 

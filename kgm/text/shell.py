@@ -1,4 +1,4 @@
-"""Words as a shell reads them: everything that is printed as a command goes through here."""
+"""Words as a shell reads them: everything printed as a command goes through here."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Iterable
 
 
 def shell_word(text: str) -> str:
-    """One word, quoted where a shell would take it apart.
+    """One word, quoted if a shell would split or expand it.
 
-    Characters that a terminal would act on, or not show, are written as `$'...'`, which bash, zsh and ksh read."""
+    Characters that a terminal would interpret or not show are written as `$'...'`, which bash, zsh and ksh read."""
     if text.isprintable():
         return shlex.quote(text)
     pieces = []
@@ -24,5 +24,5 @@ def shell_word(text: str) -> str:
 
 
 def shell_line(words: Iterable[str]) -> str:
-    """A command of these words."""
+    """A command line made of these words."""
     return " ".join(map(shell_word, words))

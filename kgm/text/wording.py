@@ -1,4 +1,4 @@
-"""Partitions, moves, counts and commands in the words that every command uses."""
+"""Partitions, moves, counts and commands in the words that all commands share."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def some(names: Iterable[str]) -> str:
 
 
 def typed(group_id: str) -> str:
-    """A group id as an argument of a command that can be run: quoted for a shell, and never taken for an option, or for
-    a variable that is not set, as a blank argument is."""
+    """A group id as an argument of a command that can be run: quoted for a shell, and never mistaken for an option or,
+    if it is blank, for a variable that is not set."""
     is_plain = not group_id.startswith("-") and not group_id.isspace()
     return shell_word(group_id) if is_plain else f"--group={shell_word(group_id)}"
 
 
 def group_command(command: str, group_id: str, *words: str) -> str:
-    """`kgm describe GROUP --offsets`: a command about a group that can be run as it is."""
+    """`kgm describe GROUP --offsets`: a command about a group, ready to run."""
     return " ".join(["kgm", command, typed(group_id), *map(shell_word, words)])
 
 
@@ -43,14 +43,14 @@ def partitions_text(partitions: Partitions) -> str:
 
 
 def past_end_text(partitions: Partitions) -> str:
-    """`1 committed offset is past the end: topic recreated or records lost`, of these partitions."""
+    """`1 committed offset is past the end: topic recreated or records lost`, for these partitions."""
     offsets = count(partitions)
     verb = "is" if offsets == 1 else "are"
     return f"{many(offsets, 'committed offset')} {verb} past the end: topic recreated or records lost"
 
 
 def left_lag_text(lags: Mapping[str, int]) -> str:
-    """Of `GroupSnapshot.left_lag`."""
+    """The text for `GroupSnapshot.left_lag`."""
     return f"{sum(lags.values())} in topics that no member subscribes to: {some(sorted(lags))}"
 
 

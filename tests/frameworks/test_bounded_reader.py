@@ -18,7 +18,7 @@ def test_a_length_beyond_the_bytes_is_refused(read, length):
     if read is BoundedReader.nullable_blob and length == b"\xff\xff\xff\xff":
         assert BoundedReader(length, "x").nullable_blob() is None
         return
-    with pytest.raises(DecodeError, match=r"^x, before byte 4: length -?\d+, and 2 bytes are left$"):
+    with pytest.raises(DecodeError, match=r"^x, before byte 4: length -?\d+, but 2 bytes are left$"):
         read(BoundedReader(length + b"ab", "x"))
 
 

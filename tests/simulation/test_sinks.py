@@ -159,7 +159,7 @@ def test_a_group_of_consumers_has_no_sinks():
 def test_a_bounce_of_tasks_says_what_restarts():
     found = simulate(BounceGroup(snapshot=B), Plan(bounce=(B.members[0].identity,)), draws=3)
     assert not found.exact
-    assert "what restarts is a worker of Kafka Connect with all its tasks" in found.caveats[0]
+    assert "in practice a Kafka Connect worker restarts with all its tasks" in found.caveats[0]
 
 
 def test_what_workers_refuse_is_no_reason_of_a_sink_group():

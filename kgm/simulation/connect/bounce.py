@@ -27,7 +27,7 @@ from kgm.text.wording import many, some
 def simulate_connect(
     snapshot: GroupSnapshot, plan: Plan, *, name: str, draws: int, seed: int, is_out_of_time: Callable[[], bool]
 ) -> Prediction:
-    """As `kgm.simulation.bounce.simulate`. Never exact: which worker gets which task depends on random member ids."""
+    """Like `kgm.simulation.bounce.simulate`. Never exact: which worker gets which task depends on random member ids."""
     drawn = draws_of(snapshot, plan, draws=draws, seed=seed, is_out_of_time=is_out_of_time)
     group = connect_group_of(snapshot, plan)
     in_time = takewhile(lambda _: not is_out_of_time(), edge_plays(group, plan, str(seed)))
@@ -41,26 +41,26 @@ def draws_of(
     snapshot: GroupSnapshot, plan: Plan, *, draws: int, seed: int,
     is_out_of_time: Callable[[], bool] = lambda: False,
 ) -> Sequence[Draw]:  # fmt: skip
-    """The plan played so often, with the usual delay. At least once."""
+    """The plan played `draws` times, but at least once, with the usual delay."""
     group = connect_group_of(snapshot, plan)
     BrokerSettings.from_overrides({key: value for key, value in plan.settings.items() if key != MAX_DELAY})
     return played_often(draws, lambda number: usual_play(group, plan, f"{seed}/{number}").play(), is_out_of_time)
 
 
 def _caveats(group: ConnectGroup, snapshot: GroupSnapshot, plan: Plan, drawn: Sequence[Draw]) -> list[str]:
-    """The most important first."""
+    """The caveats, the most important first."""
     delay_ms = delays_of(plan.settings)[0]
     texts = [_what_stops(group, plan, delay_ms)] if not group.is_eager else []
     if MAX_DELAY not in plan.settings and not group.is_eager:
         texts.append(
-            f"{MAX_DELAY} of the workers is not known: its default is taken, {show_duration(DEFAULT_DELAY_MS)}; the "
-            f"ranges include 0, and with more it takes longer (--set {MAX_DELAY}=MS)"
+            f"{MAX_DELAY} of the workers is not known: its default is assumed, {show_duration(DEFAULT_DELAY_MS)}; the "
+            f"ranges include 0, and with a longer delay it takes longer (--set {MAX_DELAY}=MS)"
         )
     if group.delay_ms:
         until = f" until {snapshot.unassigned_until}" if snapshot.unassigned_until else ""
         texts.append(
-            f"the group holds work back now{until}, which is lost work of a worker that has left: what it is does not "
-            f"show in full, and here that time begins with the plan (kgm wait {snapshot.group_id} --for settled)"
+            f"the group holds work back now{until}, because a worker has left: not all of it can be seen, and here "
+            f"the delay begins with the plan (kgm wait {snapshot.group_id} --for settled)"
         )
     if len({draw.rebalances for draw in drawn}) > 1:
         texts.append("the number of rebalances depends on timing, and on who leads when a leader has gone")
@@ -73,15 +73,15 @@ def _caveats(group: ConnectGroup, snapshot: GroupSnapshot, plan: Plan, drawn: Se
 
 
 def _what_stops(group: ConnectGroup, plan: Plan, delay_ms: int) -> str:
-    """What happens to the tasks of those that stop, the leader and the others apart."""
+    """What happens to the tasks of workers that stop, with the leader's apart from the others'."""
     stopping = [one for one in group.workers if one.identity in plan.named]
     tasks = sum(number != CONNECTOR for one in stopping if one.identity != group.leader for _, number in one.work)
     texts = []
     if others := [one.identity for one in stopping if one.identity != group.leader]:
-        held = f"{many(tasks, 'task')} of {some(others)} do not run for {show_duration(delay_ms)} after it has left, "
+        held = f"{many(tasks, 'task')} of {some(others)} do not run for {show_duration(delay_ms)} after it leaves, "
         texts.append(
-            f"{held}also if it is back before, while REST goes on to say RUNNING" if delay_ms else
-            f"{many(tasks, 'task')} of {some(others)} go to other workers at once"
+            f"{held}even if it is back sooner, while REST still reports RUNNING" if delay_ms else
+            f"{many(tasks, 'task')} of {some(others)} go to other workers immediately"
         )  # fmt: skip
     if any(one.identity == group.leader for one in stopping):
         texts.append(

@@ -1,4 +1,4 @@
-"""A group of Connect workers as a plan begins with it."""
+"""A group of Connect workers as it is when a plan starts."""
 
 from __future__ import annotations
 
@@ -12,19 +12,20 @@ from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.model.work import CONNECT_PROTOCOL_TYPE
 from kgm.simulation.plan.bounce_plan import Plan
 
-#: The setting of workers that says for how long what was lost is held back, and its default.
+#: The worker setting for how long lost work is held back, and its default.
 MAX_DELAY: Final = "scheduled.rebalance.max.delay.ms"
 DEFAULT_DELAY_MS: Final = 300_000
 #: Defaults of session.timeout.ms and heartbeat.interval.ms of a worker (DistributedConfig).
 SESSION_MS: Final = 10_000
 HEARTBEAT_MS: Final = 3_000
-#: The protocol without revocations and delay (ConnectProtocolCompatibility.EAGER).
+#: The protocol without revocations and without the delay (ConnectProtocolCompatibility.EAGER).
 _EAGER: Final = "default"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectWorker:
-    """identity: its member id before the plan; a process that restarts keeps it here, and has another one in Kafka."""
+    """identity: its member id before the plan; here a process keeps it across restarts, while in Kafka it gets a new
+    member id."""
 
     identity: str
     client_id: str
@@ -34,8 +35,8 @@ class ConnectWorker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectGroup:
-    """leader: an identity, None where it is not known. unassigned: tasks that nobody runs, as far as that shows: those
-    whose number lies between others. delay_ms: for how long they still wait, at most."""
+    """leader: an identity, None if it is not known. unassigned: tasks that no worker runs, as far as that can be seen:
+    those whose number lies between others. delay_ms: how long they will still wait, at most."""
 
     workers: tuple[ConnectWorker, ...]
     leader: str | None
@@ -45,17 +46,18 @@ class ConnectGroup:
 
     @property
     def tasks(self) -> int:
-        """How many tasks run."""
+        """The number of tasks that run."""
         return sum(number != CONNECTOR for worker in self.workers for _, number in worker.work)
 
 
 def is_connect(snapshot: GroupSnapshot) -> bool:
-    """Whether it is a group of Connect workers that has some."""
+    """Whether it is a group of Connect workers, and has members."""
     return snapshot.type == "classic" and snapshot.protocol_type == CONNECT_PROTOCOL_TYPE and bool(snapshot.members)
 
 
 def connect_group_of(snapshot: GroupSnapshot, plan: Plan) -> ConnectGroup:
-    """Raises RefusedError for a group, and a what-if, that cannot be played, NotFoundError for a stranger."""
+    """Raises RefusedError for a group or a what-if that cannot be played, NotFoundError for a name that is not a
+    member."""
     group_id, what_if = snapshot.group_id, plan.what_if
     if plan.migrate or what_if.changes_assignment:
         raise RefusedError(
@@ -85,17 +87,17 @@ def connect_group_of(snapshot: GroupSnapshot, plan: Plan) -> ConnectGroup:
 
 
 def delays_of(settings: Mapping[str, str]) -> tuple[int, ...]:
-    """The delays that the leader may have in ms, the usual one first. Raises UsageError."""
+    """The values that the leader's delay may have, in ms, the usual one first. Raises UsageError."""
     text = settings.get(MAX_DELAY)
     if text is None:
         return DEFAULT_DELAY_MS, 0
     if not text.isdecimal():
-        raise UsageError(f"{MAX_DELAY} is {text}, and must be a number of milliseconds from 0 on")
+        raise UsageError(f"{MAX_DELAY} is {text}, and must be a number of milliseconds, 0 or more")
     return (int(text),)
 
 
 def work_of(member: MemberSnapshot) -> tuple[Work, ...]:
-    """Connectors and tasks of a worker, as the assignors have them; none where they are not known."""
+    """The connectors and tasks of a worker, in the form that the assignors use; empty if they are not known."""
     if member.work is None:
         return ()
     tasks = (task.rpartition("-") for task in member.work.active_tasks or ())

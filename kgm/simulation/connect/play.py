@@ -1,9 +1,9 @@
 """A plan for Connect workers, played once.
 
-Rebalances are those of the classic protocol with dynamic members only: one begins with whoever joins or leaves, and
-ends when all have joined. What is Connect's own: tasks run on meanwhile (except with the eager protocol); who has to
-give something up joins again at once; and while lost work is held back, everybody joins again when that time is over.
-Source: WorkerCoordinator and DistributedHerder of Kafka Connect 4.3."""
+Rebalances are those of the classic protocol with dynamic members only: one begins when a worker joins or leaves, and
+ends when all have joined. Specific to Connect: tasks keep running meanwhile (except with the eager protocol); a worker
+that has to give something up joins again immediately; and while lost work is held back, all workers join again when
+that time is over. Source: WorkerCoordinator and DistributedHerder of Kafka Connect 4.3."""
 
 from __future__ import annotations
 
@@ -23,33 +23,33 @@ from kgm.simulation.play.draw import Draw
 from kgm.text.durations import show_duration
 from kgm.text.wording import many
 
-#: Spans in ms: from the stop of a process to its LeaveGroup, in which it stops its tasks; from the start of one to its
-#: JoinGroup, in a process of its own or in a JVM that runs already (several workers in one); until what has to be given
-#: up has stopped; from the last JoinGroup until all have the assignment.
+#: Spans in ms: from the stop of a process to its LeaveGroup, during which it stops its tasks; from the start of a
+#: process to its JoinGroup, for a new process or for a worker in a JVM that is already running (several workers in
+#: one); until what has to be given up has stopped; from the last JoinGroup until all have the assignment.
 _LEAVE_MS: Final = (20, 2_000)
 _START_MS: Final = (1_500, 12_000)
 _WARM_START_MS: Final = (200, 1_500)
 _REVOKE_MS: Final = (5, 500)
 _SYNC_MS: Final = (2, 60)
-#: An operator removes who has crashed after so long.
+#: How long it takes an operator to remove a crashed worker.
 _REMOVAL_MS: Final = (1_500, 8_000)
 _STOP_SPREAD_MS: Final = 100
 #: The leader's clock when a plan begins, which must be more than 0.
 _CLOCK_MS: Final = 1_000_000
 _MOST_EVENTS: Final = 100_000
 _EDGE_PLAYS: Final = 2
-#: Everything as quick as it may be; the same, with most of it in one rebalance; and all as slow as it may be.
+#: Everything as quick as it can be; the same, with most of it in one rebalance; and everything as slow as it can be.
 QUICK: Final = Pace(steps=0.0, notices=0.0)
 QUICK_IN_ONE: Final = Pace(steps=0.0, notices=0.5)
 SLOW: Final = Pace(steps=1.0, notices=1.0)
-#: In so many draws workers start in a JVM that runs already.
+#: The share of draws in which workers start in a JVM that is already running.
 _WARM_SHARE: Final = 0.4
 
 
 @dataclass(slots=True, kw_only=True)
 class _Member:
-    """A member of the group. work: in the order in which it got it. asks: the number of the last rejoin that it has
-    planned for later; older ones do not count any more. is_dead: its process has crashed."""
+    """A member of the group. work: in the order in which it got it. asks: the number of the latest rejoin that it has
+    scheduled; earlier ones no longer count. is_dead: its process has crashed."""
 
     member_id: str
     identity: str
@@ -62,7 +62,8 @@ class _Member:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskChange:
-    """A task starts or stops, in ms since the start of the plan. is_killed: its process ends without a word."""
+    """A task starts or stops, in ms since the start of the plan. is_killed: its process ends without leaving the
+    group."""
 
     at_ms: int
     task: Work
@@ -71,7 +72,7 @@ class TaskChange:
 
 
 class RecordedTasks(RunningTasks[Work]):
-    """Where tasks run, and each change of that."""
+    """Where tasks run, and every start and stop."""
 
     def __init__(self, before: Mapping[Work, str], idle: Iterable[Work]) -> None:
         super().__init__(before, idle, place=lambda work: work, order=lambda work: work)
@@ -89,20 +90,21 @@ class RecordedTasks(RunningTasks[Work]):
 
 
 def usual_play(group: ConnectGroup, plan: Plan, name: str) -> ConnectPlay:
-    """One with the usual delay. Not played yet, as those below. name: the same gives the same."""
+    """A play with the usual delay, not played yet, like those below. name: the seed; the same name gives the same
+    play."""
     return ConnectPlay(group, plan, delays_of(plan.settings)[0], random.Random(name))  # noqa: S311
 
 
 def edge_plays(group: ConnectGroup, plan: Plan, name: str) -> Iterator[ConnectPlay]:
-    """Some of each of the paces below, with each delay that the workers may have. What is usual does not show by them,
-    only how far it may go."""
+    """A few plays at each of the paces above, with each delay that the workers may have. They do not show what is
+    usual, only how far the results can go."""
     for delay_ms, pace, number in product(delays_of(plan.settings), (QUICK, QUICK_IN_ONE, SLOW), range(_EDGE_PLAYS)):
         chance = random.Random(f"{name}/{delay_ms}/{pace}/{number}")  # noqa: S311
         yield ConnectPlay(group, plan, delay_ms, chance, pace=pace)
 
 
 class ConnectPlay(FrameworkPlay[_Member, Work]):
-    """Plays once; `play` gives what came of it, and `tasks.changes` what its tasks did."""
+    """Plays once; `play` returns the outcome, and `tasks.changes` holds what the tasks did."""
 
     tasks: RecordedTasks
 
@@ -113,7 +115,7 @@ class ConnectPlay(FrameworkPlay[_Member, Work]):
         self._group, self._max_delay_ms = group, max_delay_ms
         self._start_ms = _WARM_START_MS if self.share() < _WARM_SHARE else _START_MS
         self.members = {
-            # In which order a worker got its tasks is not known.
+            # The order in which a worker got its tasks is not known.
             one.identity: _Member(
                 member_id=one.identity, identity=one.identity, work=(*chance.sample(one.work, len(one.work)),)
             )
@@ -129,7 +131,7 @@ class ConnectPlay(FrameworkPlay[_Member, Work]):
         self._begin_with_leader()
 
     def play(self) -> Draw:
-        """What came of the plan."""
+        """Plays the plan and returns its outcome."""
         plan = self.plan
         for name in (*plan.scale_in, *plan.remove):
             self.later(self.share() * _STOP_SPREAD_MS, partial(self._stop, name, returns=False))
@@ -151,7 +153,7 @@ class ConnectPlay(FrameworkPlay[_Member, Work]):
     # -- events
 
     def _until_settled(self) -> None:
-        """Until nothing is to happen any more: no delay lasts, nobody joins again."""
+        """Runs until nothing is left to happen: no delay is pending, and no worker is about to join again."""
         while self.events and self.sequence < _MOST_EVENTS:
             self.next_event()
 
@@ -164,7 +166,7 @@ class ConnectPlay(FrameworkPlay[_Member, Work]):
         if self.plan.stop is Stop.CLEAN:
             self.note("stop", "closes: it stops its tasks and leaves the group", identity)
             gone_ms = self.some(_LEAVE_MS)
-            restart_ms = max(restart_ms, gone_ms)  # no earlier than the process has ended
+            restart_ms = max(restart_ms, gone_ms)  # not before the process has ended
         else:
             self.note("stop", "is killed: it stays a member until its session ends", identity)
             gone_ms = self._sessions_ms[identity] - self.interval_ms * (1 - self.share())
@@ -185,7 +187,7 @@ class ConnectPlay(FrameworkPlay[_Member, Work]):
     # -- the group
 
     def _join(self, identity: str) -> None:
-        """A process without work joins, as a member that the group has not had."""
+        """A process without work joins as a new member."""
         self.requests += 1
         member_id = f"{identity}/{self.chance.getrandbits(64):016x}"
         member = _Member(member_id=member_id, identity=identity)
@@ -195,12 +197,12 @@ class ConnectPlay(FrameworkPlay[_Member, Work]):
     def _leave(self, member: _Member) -> None:
         self.requests += 1
         is_closed = self.plan.stop is Stop.CLEAN
-        self.note("leave" if is_closed else "expired", "is no member any more", member.identity)
+        self.note("leave" if is_closed else "expired", "is no longer a member", member.identity)
         if not self.drop(member):
             return
         if member.member_id == self.leader:
             self.leader = self.chance.choice([*self.members])
-            self.note("leader", "leads from now on, without memory", self.members[self.leader].identity)
+            self.note("leader", "becomes leader, without its predecessor's state", self.members[self.leader].identity)
         self.rebalance(None)
 
     def _rejoin(self, member: _Member, number: int) -> None:
@@ -249,7 +251,7 @@ class ConnectPlay(FrameworkPlay[_Member, Work]):
 
     def _in_words(self, started: int, stopped: int, delay_ms: int) -> str:
         parts = [f"{many(len(self.members), 'worker')}"]
-        parts += [f"{started} connectors and tasks begin"] if started else []
+        parts += [f"{started} connectors and tasks start"] if started else []
         parts += [f"{stopped} are taken away, so those workers join again"] if stopped else []
         idle = self.tasks.idle
         if delay_ms:
@@ -257,7 +259,8 @@ class ConnectPlay(FrameworkPlay[_Member, Work]):
         return ", ".join(parts)
 
     def _begin_with_leader(self) -> None:
-        """What the leader remembers of the rebalance before the plan, and what is still to come of it."""
+        """Sets up what the leader remembers of the rebalance before the plan, and what that rebalance still has
+        pending."""
         group, leader = self._group, self.members[self.leader]
         running = frozenset(work for worker in group.workers for work in worker.work)
         leader.state = LeaderState(
@@ -273,11 +276,11 @@ class ConnectPlay(FrameworkPlay[_Member, Work]):
                 self._ask(member, group.delay_ms + self.some(_SYNC_MS))
 
     def _result(self) -> Draw:
-        self.now_ms = self.timeline[-1].at_ms if self.timeline else 0  # what came after it made no difference
+        self.now_ms = self.timeline[-1].at_ms if self.timeline else 0  # later events made no difference
         final = {one.identity: _without_connectors(one.work) for one in self.members.values()}
         return self.result(f"the group has {many(len(self.members), 'worker')}", final)
 
 
 def _without_connectors(work: Iterable[Work]) -> list[Work]:
-    """Connectors themselves are not counted."""
+    """Drops the connectors themselves, which are not counted."""
     return [one for one in work if one[1] != CONNECTOR]

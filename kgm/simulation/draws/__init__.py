@@ -1,4 +1,4 @@
-"""How draws are played: as many as a budget allows, here or in several processes. The answer is the same either way.
+"""How draws are played: as many as a budget allows, in this process or in several. The result is the same either way.
 
 budget    what a draw costs, in simulated requests
 task      which draw is played

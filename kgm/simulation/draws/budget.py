@@ -1,5 +1,5 @@
-"""What draws cost, counted in simulated requests and not in seconds of this machine: the same seed and budget give the
-same answer everywhere. A budget of 10 s is what one core of a usual machine simulates in about that time.
+"""What draws cost, counted in simulated requests, not in seconds on this machine: the same seed and budget give the
+same result everywhere. A budget of 10 s is what one core of a typical machine simulates in about that time.
 
 A rebalance that is played in bulk counts as the few requests that could be played in the same time
 (`kgm.simulation.play.bulk.arrays`). So with numpy a budget pays for more draws of large groups than without."""
@@ -7,13 +7,13 @@ A rebalance that is played in bulk counts as the few requests that could be play
 from collections.abc import Iterable
 from typing import Protocol
 
-#: How many requests one core of a usual machine simulates in a millisecond, whatever the size of the group
+#: How many requests one core of a typical machine simulates in a millisecond, whatever the size of the group
 #: (bench/simulation.py).
 _REQUESTS_PER_MS = 30
 
 
 class Played(Protocol):
-    """What was played once. cost: in requests."""
+    """Something that was played. cost: in requests."""
 
     @property
     def cost(self) -> int: ...
@@ -25,5 +25,5 @@ def affordable(budget_ms: int) -> int:
 
 
 def cost_of(draws: Iterable[Played]) -> int:
-    """What draws cost, in requests."""
+    """The total cost of draws, in requests."""
     return sum(draw.cost for draw in draws)

@@ -1,7 +1,8 @@
-"""Plays draws in this process, or in as many processes as there are cores once that pays.
+"""Plays draws in this process, or, once that pays off, in as many processes as there are cores.
 
-A draw depends on its task only, and draws are handed over in the order of the tasks: who played them makes no
-difference. A draw that a process cannot play, because of an error or because the process was killed, is played here."""
+A draw depends only on its task, and draws are handed over in the order of the tasks, so it makes no difference which
+process played them. A draw that a process cannot play, because of an error or because it was killed, is played in this
+process."""
 
 import contextlib
 import os
@@ -21,11 +22,11 @@ from kgm.simulation.draws.task import Playable
 
 T = TypeVar("T")
 R = TypeVar("R")
-#: Processes are started when draws that are left will take so long, or when so much was played here already. Each
-#: costs about 0.3 s of CPU.
+#: Processes are started when the remaining draws will take this long, or when this much time was already spent playing
+#: in this process. Each costs about 0.3 s of CPU.
 _WORTH_S = 1.0
 _PATIENCE_S = 3.0
-#: How often a time limit is looked at while processes play.
+#: How often the time limit is checked while processes play.
 _LOOK_S = 0.05
 _MOST_PROCESSES = 64
 _START = "import sys; sys.path[:] = {path!r}; from kgm.simulation.draws.worker import main; main({file}, {parent})"
@@ -37,7 +38,7 @@ class DrawExecutor(Protocol):
     def play(
         self, playable: Playable[T, R], tasks: Sequence[T], is_out_of_time: Callable[[], bool]
     ) -> Iterator[R]:  # fmt: skip
-        """What comes of these tasks, in order, each as soon as it is there. Raises what a play raises, and
+        """The results of these tasks, in order, each as soon as it is available. Raises what a play raises, and
         TimedOutError when the time is over."""
 
 
@@ -55,8 +56,8 @@ HERE: DrawExecutor = _Here()
 
 @dataclass(slots=True)
 class _Process:
-    """A started process. playing: the place of its task in the current round; None while it has nothing to do. knows:
-    what it was sent last that plays tasks."""
+    """A started process. playing: the position of its task in the current round; None while it is idle. knows: the
+    playable that it was sent last."""
 
     popen: subprocess.Popen[bytes]
     connection: Connection
@@ -78,7 +79,8 @@ class _Process:
 
 @dataclass(slots=True)
 class _Round(Generic[T, R]):
-    """The tasks of one call, and what came of them and is not handed over yet, by place. None: to be played here."""
+    """The tasks of one call, and their results that are not handed over yet, by position. None: to be played in this
+    process."""
 
     playable: Playable[T, R]
     tasks: Sequence[T]
@@ -87,10 +89,10 @@ class _Round(Generic[T, R]):
 
 
 class ParallelDrawExecutor:
-    """Plays in up to `processes` processes, by default one for each core. A context manager: the processes end with it,
-    at once, whatever they do. They also end when this process is gone.
+    """Plays in up to `processes` processes, by default one for each core. A context manager: on exit the processes end
+    immediately, whatever they are doing. They also end when this process is gone.
 
-    on_draw: called with the number of draws that this call is about and how many of them are done."""
+    on_draw: called with how many draws are done and how many the call has in total."""
 
     def __init__(
         self, processes: int | None = None, *, on_draw: Callable[[int, int], None] = lambda _done, _of: None,
@@ -119,13 +121,13 @@ class ParallelDrawExecutor:
 
     @property
     def process_ids(self) -> tuple[int, ...]:
-        """Of the processes that are running."""
+        """The ids of the processes that are running."""
         return tuple(process.popen.pid for process in self._processes)
 
     def play(
         self, playable: Playable[T, R], tasks: Sequence[T], is_out_of_time: Callable[[], bool]
     ) -> Iterator[R]:  # fmt: skip
-        """See `DrawExecutor`. A caller that stops before the end ends the processes that are at work."""
+        """See `DrawExecutor`. If the caller stops early, the processes that are still playing are ended."""
         done = 0
         while done < len(tasks):
             if self._is_worth_it(len(tasks) - done):
@@ -190,7 +192,7 @@ class ParallelDrawExecutor:
                 at_work.played[place] = played
 
     def _gone(self, process: _Process, at_work: _Round[T, R], place: int) -> None:
-        """A process has ended by itself, or was killed: its draw is played here."""
+        """A process has exited or was killed: its draw is played in this process."""
         self._processes.remove(process)
         process.end()
         at_work.played[place] = None
@@ -213,10 +215,10 @@ def _started() -> _Process:
 
 
 def cores() -> int:
-    """How many cores this process may use: those that there are, that it is bound to, and that its control group (a
-    container) pays for."""
+    """How many cores this process can use: the minimum of the cores of the machine, its CPU affinity, and the quota of
+    its control group (a container)."""
     count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     with contextlib.suppress(OSError, ValueError):
         quota, period = pathlib.Path("/sys/fs/cgroup/cpu.max").read_text(encoding="ascii").split()
-        count = min(count, max(int(quota) // int(period), 1))  # quota "max" is a ValueError: there is no limit
+        count = min(count, max(int(quota) // int(period), 1))  # quota "max" raises ValueError: there is no limit
     return count

@@ -6,16 +6,17 @@ from dataclasses import replace
 from kgm.simulation.plan.bounce_plan import GroupProtocol
 from kgm.simulation.plan.starting_group import StartingGroup, StartingMember
 
-#: How large the hash map of a consumer group may be: for as many members as now, two or four times as many.
+#: How large the hash map of a consumer group may be: large enough for today's members, or for two or four times as
+#: many.
 _MAP_SIZES = 3
 
 
 def shuffled(group: StartingGroup, seed: str, *, becomes_consumer: bool) -> StartingGroup:
-    """The group with one choice of every order that is not known.
+    """The group with one choice for each order that is not known.
 
     Members whose ids fall into one bucket of the leader's hash map are visited in the order in which they joined. In
-    consumer groups members are mostly visited in the order of another hash map, which never shrinks, and topics in an
-    order that depends on their ids and on the past."""
+    consumer groups members are usually visited in the order of another hash map, which never shrinks, and topics in an
+    order that depends on their ids and on the group's past."""
     chance = random.Random(seed + "/order")  # noqa: S311  (a simulation)
     if group.listing_capacity is None:
         group = replace(group, members=tuple(chance.sample(group.members, len(group.members))))
@@ -28,7 +29,8 @@ def shuffled(group: StartingGroup, seed: str, *, becomes_consumer: bool) -> Star
 
 
 def _with_some_order(member: StartingMember, chance: random.Random) -> StartingMember:
-    """The order in which topics and partitions are written only matters where two of them share a bucket."""
+    """Shuffles the order in which the member's topics and partitions are listed, which only matters if two of them
+    share a bucket."""
     if member.listed is not None:
         return member
     owned = [(topic, numbers) for topic, numbers in member.owned.items() if numbers]

@@ -8,8 +8,8 @@ from kgm.simulation.play.timing import DrawTiming
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrawTask:
-    """number: of a random draw, of an extreme one with this timing, or 0 for one with the assignor of this library
-    first. is_deleted_when_empty: see `World`."""
+    """number: of a random draw or, if `extreme` is set, of a draw with that timing; 0 for a draw in which the first
+    leader runs the assignor of the library `led_by`. is_deleted_when_empty: see `World`."""
 
     number: int
     extreme: type[DrawTiming] | None = None
@@ -23,9 +23,9 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class Playable(Protocol[T_contra, R_co]):
-    """What plays tasks: a simulation its draws, or a fleet its groups. It can be pickled."""
+    """Plays tasks: a simulation plays draws, a fleet plays groups. It can be pickled."""
 
     def play_task(self, task: T_contra, /) -> R_co: ...
 
     def in_process(self, parent_pid: int) -> "Playable[T_contra, R_co]":
-        """The same, for a process that has this parent and ends when it does."""
+        """A copy for a worker process of this parent, which ends when the parent does."""

@@ -1,5 +1,5 @@
-"""A process that plays draws for another one, which sends a simulation and then numbered tasks of it, and gets the
-draws; or a fleet and then groups. It ends when the other process closes the connection, kills it, or is gone."""
+"""A process that plays draws for its parent, which sends a simulation and then numbered tasks, and gets the draws back;
+or a fleet and then groups. It ends when the parent closes the connection, kills it, or is gone."""
 
 import os
 import signal
@@ -13,9 +13,9 @@ from kgm.simulation.draws.task import Playable
 
 
 def main(file: int, parent_pid: int) -> None:
-    """file: the file number of the connection."""
+    """file: the file descriptor of the connection."""
     collect_rarely()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent too, which ends this process
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C also reaches the parent, which ends this process
     playable: Playable[Any, Any] | None = None
     with suppress(EOFError, OSError), Connection(file) as connection:
         while True:
@@ -27,7 +27,7 @@ def main(file: int, parent_pid: int) -> None:
             assert playable is not None
             try:
                 answer = (playable.play_task(task),)
-            except Exception:  # noqa: BLE001  (the parent plays it itself, and so meets the same error)
+            except Exception:  # noqa: BLE001  (the parent plays it itself, and runs into the same error)
                 answer = None
             if os.getppid() != parent_pid:
                 return

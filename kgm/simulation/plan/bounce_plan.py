@@ -1,4 +1,4 @@
-"""What will be done to a group, as data: who stops, how, for how long, and what is supposed to be different."""
+"""What will be done to a group, as data: which members stop, how, for how long, and what-ifs."""
 
 import enum
 from collections.abc import Iterable, Mapping, Sequence
@@ -36,24 +36,24 @@ class GroupProtocol(enum.Enum):
 
 
 class MemberOrder(enum.Enum):
-    """The order in which members bounce, batch after batch. Members that are alike in it go by their identity."""
+    """The order in which members bounce, batch after batch. Ties are broken by identity."""
 
     NAMED = "named"
-    """As the operator named them."""
+    """The order in which the operator named them."""
     ID = "id"
     """By identity, which is random for dynamic members."""
     HOST = "host"
     CLIENT_ID = "client-id"
     PARTITIONS = "partitions"
-    """Who owns the fewest partitions goes first: what surprises does so while little is at stake."""
+    """Members with the fewest partitions go first, so surprises happen while little is at stake."""
     LEADER_LAST = "leader-last"
-    """The leader of a classic group after all others, so that it computes the assignment of every batch but its own."""
+    """The leader of a classic group goes last, so that it computes the assignment of every batch but its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rolling:
-    """Batches one after another, each of so many units (`Plan.units`). The next one begins `pause_ms` after the group
-    is stable again."""
+    """Batches one after another, each of at most `max_unavailable` units (`Plan.units`). The next one begins `pause_ms`
+    after the group is stable again."""
 
     max_unavailable: int = 1
     pause_ms: int = 0
@@ -61,8 +61,8 @@ class Rolling:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WhatIf:
-    """What is supposed to be different from what was described. None: nothing. library: the client library of all
-    members, and of the leader, which an operator may know better than kgm can see."""
+    """How the group is assumed to differ from the snapshot. None: not at all. library: the client library of all
+    members, and of the leader, which an operator may know better than kgm can detect."""
 
     session_timeout_ms: int | None = None
     rebalance_timeout_ms: int | None = None
@@ -77,27 +77,27 @@ class WhatIf:
 
     @property
     def changes_assignment(self) -> bool:
-        """Whether the group would have had another assignment to begin with."""
+        """Whether the group would have had a different assignment from the start."""
         return self.assignor is not None or self.membership is not None or self.protocol is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanOptions:
-    """Everything in a plan but its members.
+    """Everything in a plan except its members.
 
-    rolling: members bounce in batches; None: all together. order: that of the members in `Plan.bounce`.
-    restart_time_ms: from the stop of a process to its next start. restart_times_ms: restarts as they were seen: each
-    restart takes one of them at random, and `restart_time_ms` does not matter. settings: broker settings by name.
-    kafka_version: whose coordinator is played; None: that of the snapshot, or `REFERENCE` if nothing is known of the
-    broker.
-    other_versions: those that the broker may have as well; where they do something else, the prediction is not exact.
+    rolling: members bounce in batches; None: all together. order: the order of the members in `Plan.bounce`.
+    restart_time_ms: from the stop of a process to its next start. restart_times_ms: observed restart times: each
+    restart takes one of them at random, and `restart_time_ms` is ignored. settings: broker settings by name.
+    kafka_version: the version whose coordinator is played; None: the one in the snapshot, or `REFERENCE` if nothing is
+    known about the broker.
+    other_versions: versions that the broker may have as well; if they behave differently, the prediction is not exact.
     heartbeat_interval_ms: of classic clients, which no Kafka API returns; None: probably Kafka's default of 3 s.
     scale_out_every_ms: from one new member to the next. target_size: how many members there will be, for the what-if of
     a broker that waits for them (`WhatIf.standby`). retry_every_ms: how long after the broker has refused a process of
     a consumer group a supervisor starts it again; None: it stays away. migrate: members of a classic group that bounce
     come back with the consumer protocol (KIP-848). remove_first: an operator removes the members of a batch with one
-    LeaveGroup once they have stopped; they start again when the group is stable without them, and no earlier than after
-    the restart time."""
+    LeaveGroup once they have stopped; they start again when the group is stable without them, but not before the
+    restart time has passed."""
 
     rolling: Rolling | None = None
     order: MemberOrder = MemberOrder.NAMED
@@ -122,11 +122,11 @@ class Plan(PlanOptions):
 
     bounce: they stop, and start again after `restart_time_ms`, in the order given if `rolling`. scale_in: they stop and
     stay away. remove: they stop, then an operator removes them with one LeaveGroup. scale_out: how many new members
-    join. pre_registered: instance ids that are to come, which new members get first. With `rolling` everything else is
-    done before the first batch, and the group is stable again in between. units: members that stop as one process, and
-    start together if they bounce; the others are processes of their own.
+    join. pre_registered: expected instance ids, which new members get first. With `rolling` everything else is done
+    before the first batch, and the group is stable again in between. units: members that stop as one process, and start
+    together if they bounce; each of the others is its own process.
 
-    Raises UsageError for a plan that does nothing, names a member twice, or has a number that is too low."""
+    Raises UsageError for a plan that does nothing, names a member twice, or contains a number that is too low."""
 
     bounce: tuple[str, ...] = ()
     scale_in: tuple[str, ...] = ()
@@ -161,7 +161,7 @@ class Plan(PlanOptions):
 
     @property
     def named(self) -> tuple[str, ...]:
-        """Every member that the plan names."""
+        """All members that the plan names."""
         return self.bounce + self.scale_in + self.remove
 
     @property
@@ -171,11 +171,12 @@ class Plan(PlanOptions):
 
     @property
     def has_standby_plan(self) -> bool:
-        """Whether it says anything that a broker with `WhatIf.standby` would follow."""
+        """Whether the plan contains anything that a broker with `WhatIf.standby` would act on."""
         return self.target_size is not None or bool(self.pre_registered)
 
     def broker_settings(self, group_id: str) -> dict[str, str]:
-        """The broker's settings, with those that make it follow the plan for the group if that is supposed."""
+        """The broker's settings, including the ones that make it follow the plan for the group if the what-if says
+        so."""
         settings = dict(self.settings)
         if self.what_if.standby and self.target_size is not None:
             settings[f"{TARGET_SIZE}.{group_id}"] = str(self.target_size)
@@ -188,11 +189,12 @@ class Plan(PlanOptions):
         return batches_of(self.bounce, self.units, None if self.rolling is None else self.rolling.max_unavailable)
 
     def to_json(self) -> dict[str, Any]:
-        """The plan as it was understood: each field by its name, and those of `rolling` and `what_if` beside them."""
+        """The plan as it was understood: each field by its name, with the fields of `rolling` and `what_if` next to
+        them."""
         shown: dict[str, Any] = _json_of(self) | _json_of(self.what_if) | _json_of(self.rolling or Rolling())
         if self.rolling is None:
             shown |= dict.fromkeys(each.name for each in fields(Rolling))
-        for name in ("rolling", "what_if", "freed", "standby"):  # the last two are of scenarios beside the plan
+        for name in ("rolling", "what_if", "freed", "standby"):  # the last two belong to scenarios, not to the plan
             del shown[name]
         shown |= {"mode": "together" if self.rolling is None else "rolling", "as": shown.pop("membership")}
         return shown | {"kafka_version": str(self.kafka_version or REFERENCE)}
@@ -215,8 +217,8 @@ def _json_of(value: Any) -> Any:
 
 
 def with_versions_of(snapshot: GroupSnapshot, plan: Plan) -> Plan:
-    """The plan with the version of the group's broker, unless it has one. Of several the latest is played, and the
-    coordinator that is its default."""
+    """The plan with the version of the group's broker, unless the plan already has one. If there are several, the
+    latest is played, with its default coordinator."""
     if plan.kafka_version is not None or not snapshot.kafka_versions:
         return plan
     versions = snapshot.kafka_versions
@@ -238,7 +240,7 @@ def _refuse_below(what: str, value: int, lowest: int) -> None:
 
 
 def units_of(bounce: Sequence[str], units: Iterable[Sequence[str]]) -> tuple[tuple[str, ...], ...]:
-    """Everyone that bounces, by process, in the order in which the first of each is named."""
+    """All members that bounce, by process, in the order in which the first member of each process is named."""
     place = {name: number for number, unit in enumerate(units) for name in unit}
     together: dict[int | str, list[str]] = {}
     for name in bounce:
@@ -247,7 +249,7 @@ def units_of(bounce: Sequence[str], units: Iterable[Sequence[str]]) -> tuple[tup
 
 
 def batches_of(bounce: Sequence[str], units: Iterable[Sequence[str]], size: int | None) -> tuple[tuple[str, ...], ...]:
-    """Those that are down at the same time: `size` units at once, or all (None)."""
+    """The members that are down at the same time: `size` units at a time, or all of them (None)."""
     every = units_of(bounce, units)
     step = len(every) if size is None else size
     return tuple(tuple(chain(*every[i : i + step])) for i in range(0, len(every), step)) if every else ()

@@ -27,26 +27,26 @@ class Library(enum.Enum):
 
 
 #: With a cooperative assignor these keep their partitions in a rebalance, whatever else is in their settings:
-#: librdkafka refuses an eager one beside it (rd_kafka_assignors_init), franz-go goes by the one that is chosen
-#: (handleJoinResp).
+#: librdkafka refuses to combine it with an eager one (rd_kafka_assignors_init), and franz-go goes by the one that is
+#: chosen (handleJoinResp).
 KEEPING: Final = frozenset((Library.LIBRDKAFKA, Library.FRANZ_GO))
 _BY_NAME = {library.value: library for library in Library}
 
 
 def played_as(library: ClientLibrary | None) -> Library | None:
-    """The library whose consumers kgm plays for it. None if it is not known, or is none of those that kgm knows: then
-    it plays Java's, which most libraries follow."""
+    """The library whose consumers kgm plays for this one. None if it is unknown, or not one that kgm plays; then kgm
+    plays Java's, which most libraries imitate."""
     return None if library is None or library.name is None else _BY_NAME.get(library.name)
 
 
 def may_forget(snapshot: GroupSnapshot, stated: str | None = None) -> bool:
-    """Whether members may not say in a rebalance which partitions they had, although the assignor asks for it.
+    """Whether members may fail to report in a rebalance which partitions they had, although the assignor asks for it.
 
-    With an eager assignor beside a cooperative one in their settings, as in an upgrade, they give up all partitions,
-    whichever the group has chosen (Java: ConsumerCoordinator), except in `KEEPING`; who names some has kept them. With
-    `sticky` only franz-go forgets (revoke), and its 1.15 does not: which one it is, is not seen. In a cooperative group
-    a snapshot without what subscriptions name tells nothing against it. stated: the assignor that an operator names,
-    and no other."""
+    With an eager assignor next to a cooperative one in their settings, as in an upgrade, they give up all partitions,
+    whichever of the two the group has chosen (Java: ConsumerCoordinator), except in `KEEPING`; a member that names some
+    has kept them. With `sticky` only franz-go forgets (revoke), and its version 1.15 does not; which version a member
+    runs cannot be seen. For a cooperative group, a snapshot that lacks what subscriptions name is no evidence that
+    members forget. stated: the assignor that an operator names as the only one."""
     assignor = stated or snapshot.assignor
     if snapshot.type != "classic" or assignor is None:
         return False
@@ -57,11 +57,12 @@ def may_forget(snapshot: GroupSnapshot, stated: str | None = None) -> bool:
 
 
 def is_nameless(member: MemberSnapshot) -> bool:
-    """Whether a member may have given up all partitions when it joined: it has some, and named none that it kept."""
+    """Whether a member may have given up all partitions when it joined: it has some now, but named none that it
+    kept."""
     keeps = played_as(member.client_library) in KEEPING
     return member.names_owned is False and bool(member.assignment) and not keeps
 
 
 def usual_heartbeat_interval_ms(session_timeout_ms: int) -> int:
-    """Kafka's default, or half of a session timeout that is shorter than twice the default; never 0."""
+    """Kafka's default, or half the session timeout if that is less; never 0."""
     return max(1, min(HEARTBEAT_INTERVAL_MS, session_timeout_ms // 2))

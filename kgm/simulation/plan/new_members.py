@@ -1,4 +1,4 @@
-"""The members that a scale-out adds. Nobody knows their names, but most fleets number their members."""
+"""The members that a scale-out adds. Their names are not known, but most fleets number their members."""
 
 import random
 import re
@@ -13,18 +13,18 @@ _NUMBERED = re.compile(r"(.*?)(\d+)", re.DOTALL)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewMembers:
-    """guessed: whether their names, kinds or subscriptions follow no pattern, so that they were drawn at random."""
+    """guessed: whether their names, kinds or subscriptions follow no pattern and were therefore drawn at random."""
 
     members: tuple[StartingMember, ...]
     guessed: bool
 
 
 def new_members(group: StartingGroup, count: int, chance: random.Random, registered: Sequence[str] = ()) -> NewMembers:
-    """`app-4` after `app-1` to `app-3`, as a StatefulSet counts; a random name where the ids show no such pattern.
+    """`app-4` after `app-1` to `app-3`, as a StatefulSet counts; a random name if the ids show no such pattern.
 
-    registered: instance ids that are to come. The first new members get those that are not in the group yet. The others
-    are static or dynamic in proportion to the members of the group, and otherwise like one of them.
-    Raises UsageError for a group without members: what new ones would subscribe to is not known."""
+    registered: expected instance ids. The first new members get the ones that are not in the group yet. The others are
+    static or dynamic in the same proportion as the members of the group, and otherwise like one of them. Raises
+    UsageError for a group without members: what new ones would subscribe to is not known."""
     if not count:
         return NewMembers(members=(), guessed=False)
     if not group.members:
@@ -59,7 +59,7 @@ def _static(like: StartingMember, name: str | None, chance: random.Random) -> St
 
 
 def _dynamic(peers: Sequence[StartingMember], count: int, chance: random.Random) -> list[StartingMember]:
-    """Their client ids, with which their member ids begin, are all the same, or continue a numbering, or are random."""
+    """Their client ids, which their member ids begin with, are all the same, or continue a numbering, or are random."""
     client_ids = [member.client_id for member in peers]
     names = client_ids[:1] * count if len(set(client_ids)) == 1 else _next_names(client_ids, count)
     members = []
@@ -71,7 +71,7 @@ def _dynamic(peers: Sequence[StartingMember], count: int, chance: random.Random)
 
 
 def _next_names(names: list[str], count: int) -> list[str] | None:
-    """The names that follow if all are one prefix and a number, else None."""
+    """The names that come next if all names are one prefix and a number, otherwise None."""
     matches = [_NUMBERED.fullmatch(name) for name in names]
     prefixes = {match[1] for match in matches if match is not None}
     if None in matches or len(prefixes) != 1:
@@ -85,5 +85,5 @@ def _next_names(names: list[str], count: int) -> list[str] | None:
 
 
 def _random_like(name: str, chance: random.Random) -> str:
-    """A name that may sort anywhere among its peers."""
+    """A random name that can sort anywhere among its peers."""
     return f"{name[: chance.randint(0, len(name))]}{chance.getrandbits(40):010x}"

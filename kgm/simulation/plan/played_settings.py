@@ -10,7 +10,7 @@ MIN_SESSION, MAX_SESSION = "group.min.session.timeout.ms", "group.max.session.ti
 
 
 def broker_settings_of(group: StartingGroup, plan: Plan) -> BrokerSettings:
-    """The broker's settings. Unless its limits are given, it accepts the session timeouts that the members have."""
+    """The broker's settings. Unless the plan sets its limits, it accepts the session timeouts that the members have."""
     settings = BrokerSettings.from_overrides(plan.broker_settings(group.group_id))
     if plan.kafka_version is not None:
         settings = replace(settings, kafka_version=plan.kafka_version)

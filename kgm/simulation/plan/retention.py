@@ -1,6 +1,6 @@
 """What a broker does with a group that it finds empty: it keeps one that has committed offsets, and deletes any other.
 
-Brokers look every `offsets.retention.check.interval.ms` (Kafka: GroupCoordinatorShard.cleanupGroupMetadata)."""
+Brokers check every `offsets.retention.check.interval.ms` (Kafka: GroupCoordinatorShard.cleanupGroupMetadata)."""
 
 import math
 import random
@@ -14,10 +14,10 @@ from kgm.simulation.plan.starting_group import StartingGroup
 
 
 class Retention:
-    """The timer of a broker by which it looks for such groups.
+    """A broker's timer for finding such groups.
 
-    seed: for when it looks. is_deleted_when_empty: whether the group has no committed offsets, and the broker looks as
-    soon as it is empty."""
+    seed: determines when it checks. is_deleted_when_empty: whether the group has no committed offsets, and the broker
+    checks as soon as the group is empty."""
 
     def __init__(self, group: StartingGroup, seed: str, *, is_deleted_when_empty: bool) -> None:
         self._group = group
@@ -26,14 +26,15 @@ class Retention:
         self._chance = random.Random(seed + "/retention")  # noqa: S311  (a simulation)
 
     def records(self, since_ms: int) -> list[Record]:
-        """The committed offset that keeps the group, if it has any. Of which partition does not matter."""
+        """The committed offset that keeps the group, if it has any. It does not matter which partition it is for."""
         if not self._has_offsets:
             return []
         key = OffsetCommitKey(group=self._group.group_id, topic=next(iter(self._group.topics), ""), partition=0)
         return [Record(key, OffsetCommitValue(commit_timestamp=since_ms))]
 
     def begin(self, runtime: Runtime, now_ms: float) -> None:
-        """The group is loaded. The broker has counted since it started, and it is not known when that was."""
+        """The group is loaded. The broker's timer has been running since it started, and it is not known when that
+        was."""
         if not self._has_offsets:
             interval_ms = runtime.engine.settings.offsets_retention_check_interval_ms
             self._look_at(runtime, now_ms + interval_ms * self._chance.random())

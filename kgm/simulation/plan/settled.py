@@ -1,7 +1,7 @@
-"""Plans of which draws can differ in times only, as a rule says. So a few draws do, and none is played for the rest.
+"""Plans whose draws can differ only in times, by a rule. For these a few draws are enough, and the rest are not played.
 
-What a draw has by chance are times, member ids of processes that start, which member leads, and orders that are not
-known: of members, of topics, of Go maps. The rule excludes all but times."""
+The random parts of a draw are times, the member ids of processes that start, which member leads, and orders that are
+not known: of members, of topics, of Go maps. The rule excludes all of these except times."""
 
 from kgm.assignors import NAMES
 from kgm.coordinator.contract.settings import BrokerSettings
@@ -14,10 +14,11 @@ _SORTING = frozenset(("range", "roundrobin"))
 
 
 def only_loses_one(group: StartingGroup, plan: Plan, settings: BrokerSettings, *, notices_within_ms: int) -> bool:
-    """Whether all that happens is that one member goes, and the others are told and assigned once; a draw in which they
-    are assigned more often is not like that. They all have the same assignor, whoever leads, and see the same order.
+    """Whether all that happens is that one member goes, and the others learn of it and are assigned once. (A draw in
+    which they are assigned more often does not qualify.) All have the same assignor, whichever member leads, and see
+    the same order.
 
-    notices_within_ms: how long the others take to notice a rebalance and to join it, at most."""
+    notices_within_ms: how long the others take to notice a rebalance and join it, at most."""
     gone = plan.scale_in
     others = [member for member in group.members if member.identity not in gone]
     is_alone = not (plan.bounce or plan.remove or plan.scale_out or plan.migrate or settings.plans.of(group.group_id))

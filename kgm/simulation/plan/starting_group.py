@@ -1,4 +1,4 @@
-"""The group with which a simulation starts: a Stable group from a snapshot, with what-ifs applied."""
+"""The group that a simulation starts with: a Stable group from a snapshot, with what-ifs applied."""
 
 import functools
 import random
@@ -24,8 +24,9 @@ from kgm.simulation.plan.client_library import Library, is_nameless, may_forget,
 from kgm.simulation.plan.topics import partition_counts, subscribed_topics
 from kgm.text.wording import many
 
-#: So many times another half of the members is played as not upgraded yet: of a few members all there are, about. Of
-#: more than so many members it is done once, since halves of them come to much the same.
+#: How many times a different half of the members is played as not upgraded yet, which for a few members covers about
+#: all the halves there are. With more members than this it is done once, because halves of many members give much the
+#: same result.
 _HALVES, _FEW = 8, 20
 #: Defaults of Kafka's clients.
 SESSION_TIMEOUT_MS = 45_000
@@ -47,10 +48,11 @@ class StartingMember:
     """One consumer, through all its restarts, as it is before the plan. A new member has an empty `member_id`.
 
     identity: what the plan and the report call it before it restarts. listed: in a consumer group, what it owns in the
-    order in which the broker lists it, if that is known. library: whose consumer is played; None for one that kgm does
-    not play, or that is not known. client: the library as far as it is known. leaves_when_static: whether it leaves the
-    group when it is closed although it is static. writes_version: of its subscription, None if that is not known.
-    is_nameless: see `plan.client_library`. In a consumer group the broker sets the session timeout."""
+    order in which the broker lists it, if that is known. library: the library whose consumer is played; None if it is
+    unknown, or one that kgm does not play. client: the library as far as it is known. leaves_when_static: whether it
+    leaves the group when it is closed although it is static. writes_version: the version of its subscription, None if
+    that is not known. is_nameless: see `plan.client_library`. In a consumer group the broker sets the session
+    timeout."""
 
     identity: str
     member_id: str
@@ -70,44 +72,46 @@ class StartingMember:
     is_nameless: bool = False
 
     def assigner(self, assignor: str) -> str:
-        """The library whose assignor of this name runs where this member leads: Java, if kgm does not have its own."""
+        """The library whose assignor of this name runs if this member leads: Java, if kgm does not have the library's
+        own."""
         names = self.possible_assigners(assignor)
         return names[0] if names else JAVA
 
     def possible_assigners(self, assignor: str) -> tuple[str, ...]:
-        """The libraries that it may run on, as far as kgm has their assignors of this name; most likely first."""
+        """The libraries that the member may run on and whose assignor of this name kgm has, most likely first."""
         names = (self.client.name or "", *self.client.candidates) if self.library is None else (self.library.value,)
         return _with_assignor(names, assignor)
 
     @property
     def possible_libraries(self) -> tuple[str, ...]:
-        """The libraries that it may run on; of one that kgm does not know, that it may behave like."""
+        """The libraries that the member may run on; if kgm does not know its library, the ones that it may behave
+        like."""
         known = tuple(name for name in self.client.candidates if name in CLIENTS)
         return known or _STATIC_LIBRARIES if self.group_instance_id is not None else known or LIBRARIES
 
     @property
     def says_owned(self) -> bool:
-        """Whether its subscription goes as far as the partitions that it owns."""
+        """Whether its subscription format includes the partitions that it owns."""
         return not never_says_owned(self.client)
 
     def subscription_version(self, assignor: str) -> int:
-        """The version of its subscriptions as they are played: what the library writes, unless it has sent version 0.
-        That is a matter of settings with some."""
+        """The version of its subscriptions as they are played: the one that the library writes, unless the member has
+        sent version 0, which in some libraries depends on settings."""
         return 0 if self.writes_version == 0 else version_sent(self.client.candidates, assignor)
 
     def behavior(self, assignor: str) -> tuple[object, ...]:
-        """What of its library is played."""
+        """The traits of its library that are played."""
         return self.library or Library.JAVA, self.leaves_when_static, self.assigner(assignor)
 
     def as_of(self, library: str) -> "StartingMember":
-        """The member if it runs on this library."""
+        """The member as if it ran on this library."""
         client = ClientLibrary(name=library, confidence=CERTAIN, candidates=(library,))
         return replace(self, client=client, library=played_as(client), leaves_when_static=_leaves_when_static(client))
 
 
 @functools.cache
 def _with_assignor(names: tuple[str, ...], assignor: str) -> tuple[str, ...]:
-    """Asked for each member of each draw; there are few such lists of libraries."""
+    """Cached: it is called for each member of each draw, but there are few distinct lists of libraries."""
     return tuple(name for name in dict.fromkeys(names) if has_assignor(name, assignor))
 
 
@@ -116,15 +120,15 @@ class StartingGroup:
     """A Stable group before the plan.
 
     generation: the group epoch of a consumer group; a made-up number if `generation_is_known` is False. assignor: in a
-    consumer group, the broker's. topics: partition counts. topic_ids: those that are known; the broker's assignors take
-    topics in an order that depends on them. members: in the order in which the broker lists them, if that is known.
-    listing_capacity: the number of buckets of the hash map behind that order, None if it is not known. In a classic
-    group it is the map that a leader sees (`play.leader`), in a consumer group the broker's own (`play.seed_records`).
-    has_offsets: whether it has committed offsets, None if that is not known; a broker deletes a group without any when
-    it finds it empty. caveats: what had to be assumed. unknown_assignor: the one that it has if kgm does not know it;
-    then `assignor` stands for it, and who gets what is not known. has_user_data: whether assignments carry user data,
-    by which a broker takes the assignor for a custom one. may_forget: see
-    `plan.client_library`. giving_up: who is played as one that gives up all partitions in a rebalance."""
+    consumer group, the broker's. topics: partition counts. topic_ids: the ones that are known; the broker's assignors
+    take topics in an order that depends on them. members: in the order in which the broker lists them, if that is
+    known. listing_capacity: the number of buckets of the hash map behind that order, None if it is not known. In a
+    classic group it is the map that a leader sees (`play.leader`), in a consumer group the broker's own
+    (`play.seed_records`). has_offsets: whether it has committed offsets, None if that is not known; a broker deletes a
+    group without any when it finds it empty. caveats: what had to be assumed. unknown_assignor: the group's assignor if
+    kgm does not know it; then `assignor` stands in for it, and who gets what is not known. has_user_data: whether
+    assignments carry user data, which makes a broker treat the assignor as a custom one. may_forget: see
+    `plan.client_library`. giving_up: the members that are played as giving up all partitions in a rebalance."""
 
     group_id: str
     assignor: str
@@ -148,7 +152,7 @@ class StartingGroup:
 
     @property
     def image(self) -> TopicImage:
-        """The topics as a broker has them. Unknown topic ids are derived from the names."""
+        """The topics as the broker sees them. Unknown topic ids are derived from the names."""
         return TopicImage.of(
             Topic(name=name, topic_id=self.topic_ids.get(name) or topic_id(name), partitions=count)
             for name, count in self.topics.items()
@@ -165,13 +169,13 @@ class StartingGroup:
 
     @property
     def assigner(self) -> str:
-        """The library whose assignor runs, if it is the same whoever leads; else Java."""
+        """The library whose assignor runs, if it is the same whichever member leads; otherwise Java."""
         names = {member.assigner(self.assignor) for member in self.members}
         return names.pop() if len(names) == 1 else JAVA
 
     @property
     def other_libraries(self) -> list[str]:
-        """The libraries that members may run on whose library is not known, as far as they are not played like that."""
+        """The libraries that members of unknown library may run on, except the ones that they are already played as."""
         unknown = [member for member in self.members if member.client.name not in CLIENTS]
         kinds = {(member.client, member.group_instance_id is None): member for member in unknown}
         return sorted(
@@ -184,7 +188,7 @@ class StartingGroup:
         )
 
     def as_of(self, library: str) -> "StartingGroup":
-        """The group if all members that may run on this library do, unless theirs is known."""
+        """The group as if all members of unknown library that may run on this one did."""
 
         def changed(member: StartingMember) -> StartingMember:
             if member.client.name in CLIENTS or library not in member.possible_libraries:
@@ -196,8 +200,8 @@ class StartingGroup:
 
     @property
     def leaders(self) -> frozenset[str]:
-        """The identities of those that may lead it: kafka-go cannot read what others write beyond the user data, nor
-        can Java and kafka-python read a subscription that ends there although its version has more."""
+        """The identities of the members that can lead the group: kafka-go cannot read subscriptions that go beyond the
+        user data, and Java and kafka-python cannot read one that ends there although its version has more fields."""
         versions = {member.subscription_version(self.assignor) for member in self.members}
         unable = {Library.KAFKA_GO} if NEWEST in versions else set()
         unable |= {Library.JAVA, Library.KAFKA_PYTHON} if SHORT_VERSION in versions else set()
@@ -205,8 +209,9 @@ class StartingGroup:
 
     @property
     def may_give_up(self) -> tuple[frozenset[str], ...]:
-        """Who may give up all partitions where the assignor is cooperative: whoever names none. Who came last has none
-        to name; where most members name none it may be an upgrade, in which any may be ahead of the others."""
+        """The sets of members to play as giving up all partitions although the assignor is cooperative. First all
+        members that name none. But the latest to join had none to name; so if most members name none, it may be an
+        upgrade in progress, and random halves of them follow."""
         nameless = [member.identity for member in self.members if member.is_nameless]
         is_upgrade, many_halves = len(nameless) * 2 > len(self.members), _HALVES if len(nameless) <= _FEW else 1
         halves = (
@@ -221,23 +226,23 @@ class StartingGroup:
 
 
 def starting_group_of(snapshot: GroupSnapshot, what_if: WhatIf) -> StartingGroup:
-    """The group of a snapshot.
+    """The starting group for a snapshot.
 
     Raises RefusedError for a group that cannot be simulated, NotFoundError for one that does not exist, UsageError for
     an assignor that brokers do not have."""
     _refuse_unplayable(snapshot)
     other = what_if.assignor not in (None, STREAMS_ASSIGNOR) or what_if.protocol is GroupProtocol.CONSUMER
     if snapshot.assignor == STREAMS_ASSIGNOR and other:
-        refuse_unsupported(snapshot)  # these members are assigned tasks, and another assignor would assign partitions
+        refuse_unsupported(snapshot)  # these members are assigned tasks; another assignor would assign partitions
     snapshot = with_stated_library(snapshot.in_listed_order(), what_if.library)
     protocol = what_if.protocol or GroupProtocol(snapshot.type)
     caveats: list[str] = []
     if what_if.library is not None:
-        caveats.append(f"all members, and the leader, are taken to use {what_if.library} (--library)")
+        caveats.append(f"all members, and the leader, are assumed to use {what_if.library} (--library)")
     session_ms, rebalance_ms = _usual_timeouts(snapshot)
     seen_ms = [snapshot.session_of(member) for member in snapshot.members]
     sessions_ms = _timeouts(what_if.session_timeout_ms, seen_ms, session_ms, "session", caveats)
-    # In a consumer group it only matters to a member that does not give up its partitions.
+    # In a consumer group it only matters for a member that does not give up its partitions.
     matters = caveats if protocol is GroupProtocol.CLASSIC else []
     seen_ms = [snapshot.rebalance_of(member) for member in snapshot.members]
     rebalances_ms = _timeouts(what_if.rebalance_timeout_ms, seen_ms, rebalance_ms, "rebalance", matters)
@@ -276,10 +281,11 @@ def starting_group_of(snapshot: GroupSnapshot, what_if: WhatIf) -> StartingGroup
 
 
 def _listing_capacity(snapshot: GroupSnapshot, protocol: GroupProtocol) -> int | None:
-    """The number of buckets of the hash map by which the broker lists the members. None if the order in which it lists
-    them is not known, or tells nothing because the protocol is to be another.
+    """The number of buckets of the hash map by which the broker lists the members. None if that order is not known, or
+    is irrelevant because the protocol will be another one.
 
-    A broker that does not list a classic group by hash (`kgm serve` lists in the order of joining) tells nothing."""
+    A broker that does not list a classic group by hash (`kgm serve` lists members in the order of joining) reveals
+    nothing."""
     if not snapshot.knows_listed_order or protocol.value != snapshot.type:
         return None
     ids = [member.member_id for member in snapshot.members]
@@ -287,7 +293,8 @@ def _listing_capacity(snapshot: GroupSnapshot, protocol: GroupProtocol) -> int |
 
 
 def _has_offsets(snapshot: GroupSnapshot) -> bool | None:
-    """Whether the group has committed offsets. A snapshot without a row for any partition was taken without them."""
+    """Whether the group has committed offsets. None if the snapshot has no row for any partition, because it was taken
+    without offsets."""
     if not snapshot.offsets:
         return None
     return any(row.committed is not None for row in snapshot.offsets)
@@ -320,7 +327,7 @@ def _refuse_unplayable(snapshot: GroupSnapshot) -> None:
     if away:
         raise RefusedError(
             f"group {group_id} has members that are away: {', '.join(away)}",
-            facts=("it is not known when they went away, and so when the coordinator will remove them",),
+            facts=("it is not known when they went away, nor when the coordinator will remove them",),
             hint="try again when they are back, or remove them: kgm remove-members",
             group_id=group_id,
         )
@@ -333,8 +340,8 @@ def _refuse_unplayable(snapshot: GroupSnapshot) -> None:
 
 
 def _usual_timeouts(snapshot: GroupSnapshot) -> tuple[int, int]:
-    """(session timeout, rebalance timeout) by default of the libraries of a classic group: if they differ, the shortest
-    session and the longest rebalance."""
+    """(session timeout, rebalance timeout): the defaults of the libraries of a classic group; if they differ, the
+    shortest session timeout and the longest rebalance timeout."""
     libraries = {None if one.client_library is None else one.client_library.name for one in snapshot.members}
     if snapshot.type != "classic" or not libraries or not libraries <= CLIENTS.keys():
         return SESSION_TIMEOUT_MS, REBALANCE_TIMEOUT_MS
@@ -345,7 +352,7 @@ def _usual_timeouts(snapshot: GroupSnapshot) -> tuple[int, int]:
 def _timeouts(
     supposed: int | None, seen: Sequence[int | None], default: int, what: str, caveats: list[str]
 ) -> list[int]:  # fmt: skip
-    """Of each member: the supposed one, or what was seen of it, or the default."""
+    """The timeout of each member: the one from the what-if, or the observed one, or the default."""
     if supposed is not None:
         return [supposed] * len(seen)
     known = [ms for ms in seen if ms is not None]
@@ -412,8 +419,8 @@ def _leaves_when_static(client: ClientLibrary) -> bool:
 
 
 def with_stated_library(snapshot: GroupSnapshot, library: str | None) -> GroupSnapshot:
-    """The group with a client library that an operator names, for all members and for the leader; the same for None.
-    Raises UsageError for one that kgm does not know."""
+    """The group with a client library that an operator names, for all members and for the leader; unchanged for None.
+    Raises UsageError for a library that kgm does not know."""
     if library is None:
         return snapshot
     stated = stated_library(known_library(library), "the operator")
@@ -425,7 +432,7 @@ def with_stated_library(snapshot: GroupSnapshot, library: str | None) -> GroupSn
 
 
 def library_of(snapshot: GroupSnapshot, member: MemberSnapshot) -> ClientLibrary:
-    """The client library of a member; by its ids if the snapshot says nothing of it."""
+    """The client library of a member; inferred from its ids if the snapshot does not have it."""
     return member.client_library or recognise_by_ids(
         snapshot.group_id, member.client_id, member.member_id, member.protocol or snapshot.type,
         is_static=member.group_instance_id is not None,
@@ -433,14 +440,16 @@ def library_of(snapshot: GroupSnapshot, member: MemberSnapshot) -> ClientLibrary
 
 
 def _sure_library(snapshot: GroupSnapshot, client: ClientLibrary) -> ClientLibrary:
-    """One that is not certain is not known where kgm does not know the assignor: user data is the assignor's then."""
+    """If kgm does not know the assignor, a library that is not certain counts as unknown, because then the user data
+    comes from the assignor."""
     assignor = SAME_ASSIGNOR.get(snapshot.assignor or "", snapshot.assignor or STREAMS_ASSIGNOR)
     is_open = snapshot.type == "classic" and assignor != STREAMS_ASSIGNOR and not is_known(assignor)
     return ClientLibrary(evidence=client.evidence) if is_open and client.confidence != CERTAIN else client
 
 
 def _listed(member: MemberSnapshot) -> Partitions | None:
-    """What the member owns as the broker lists it. None if the snapshot lists another assignment, or none."""
+    """What the member owns, in the order in which the broker lists it. None if the snapshot lists another assignment,
+    or none."""
     listed = member.listed_target
     if listed is None or {t: sorted(p) for t, p in listed.items()} != {
         t: sorted(p) for t, p in member.assignment.items() if p
@@ -450,7 +459,8 @@ def _listed(member: MemberSnapshot) -> Partitions | None:
 
 
 def with_assignor_applied(group: StartingGroup) -> StartingGroup:
-    """The group after its assignor has run, beginning with what the members own, until the result is the same twice."""
+    """The group after its assignor has run, starting from what the members own, until it returns the same result
+    twice."""
     owned: Assignment = {member.member_id: member.owned for member in group.members}
     name = group.unknown_assignor or group.assignor
     if group.protocol is not GroupProtocol.CLASSIC:

@@ -22,7 +22,7 @@ from kgm.simulation.plan.starting_group import (
 
 _CLIENT_ID = "consumer"
 _JAVA = stated_library(JAVA, "the operator, for a synthetic group")
-#: Far more than the largest groups there are.
+#: Far more than the largest real groups have.
 MOST_MEMBERS = 20_000
 
 
@@ -34,10 +34,10 @@ def synthetic_group(
     protocol: GroupProtocol = GroupProtocol.CLASSIC,
 ) -> GroupSnapshot:
     """A Stable group whose members all subscribe to all topics; the same in every run. Static members are `member-1` to
-    `member-N`. Dynamic members share one client id, as the replicas of a deployment do, so that their ids sort at
-    random. The group has a committed offset, so that no broker deletes it while it is empty.
+    `member-N`. Dynamic members share one client id, as the replicas of a deployment do, so their ids sort in random
+    order. The group has a committed offset, so that no broker deletes it while it is empty.
 
-    Raises UsageError for no member, no topic, or a topic that is given twice."""
+    Raises UsageError if there is no member or no topic, or if a topic is given twice."""
     if members < 1:
         raise UsageError(f"--members is {members}; the minimum is 1")
     if members > MOST_MEMBERS:
@@ -82,7 +82,7 @@ def synthetic_group(
 
 
 def newly_assigned(snapshot: GroupSnapshot) -> GroupSnapshot:
-    """A made-up group as the assignor of its members' library assigns it."""
+    """A made-up group, assigned by the assignor of its members' library."""
     assigned = with_assignor_applied(starting_group_of(snapshot, WhatIf())).members
     return replace(
         snapshot,

@@ -1,4 +1,4 @@
-"""The topics of a group that is played, and what of them had to be assumed."""
+"""The topics of a group that is played, and what had to be assumed about them."""
 
 from kgm.assignors import TopicSpec
 from kgm.assignors.contract import refuse_too_many_partitions
@@ -6,7 +6,8 @@ from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 
 
 def partition_counts(snapshot: GroupSnapshot, caveats: list[str]) -> dict[str, int]:
-    """Partition counts of every topic that matters; as many as are assigned of a topic that the snapshot leaves out."""
+    """The partition count of every topic that matters; for a topic that is missing from the snapshot, as many as are
+    assigned."""
     known = {topic.name: topic.partitions for topic in snapshot.topics}
     for member in snapshot.members:
         for name, partitions in member.assignment.items():
@@ -21,8 +22,8 @@ def partition_counts(snapshot: GroupSnapshot, caveats: list[str]) -> dict[str, i
 
 
 def subscribed_topics(member: MemberSnapshot, snapshot: GroupSnapshot, caveats: list[str]) -> tuple[str, ...]:
-    """The topics of a member. Of a subscription that cannot be read, those that it owns, or all if it owns none; of a
-    regular expression, those of which members with the same one own partitions."""
+    """The topics of a member. If its subscription cannot be read: the topics that it owns partitions of, or all topics
+    if it owns none. For a regular expression: the topics that members with the same expression own partitions of."""
     if member.topics is None and not member.regex:
         caveats.append(
             f"the subscription of {member.identity} cannot be read: assumed to be the topics that are assigned now"

@@ -1,7 +1,7 @@
 """A scripted consumer of a classic group: reacts to each response as a real one does, at the pace of its library.
 
-The rules are those of AbstractCoordinator and ConsumerCoordinator (Java) and of rdkafka_cgrp.c (librdkafka). Where the
-two differ, `client_profiles` has it as data, or a branch here names the library."""
+The rules are those of AbstractCoordinator and ConsumerCoordinator (Java) and of rdkafka_cgrp.c (librdkafka).
+Differences between the two are data in `client_profiles`, or branches here that name the library."""
 
 from kgm.assignors import is_cooperative
 from kgm.coordinator.contract.outcome import Request
@@ -72,7 +72,7 @@ class ScriptedClassicMember(ScriptedMember):
         self._join()
 
     def _join_soon(self, delay_ms: float, *, at_once: bool = False) -> None:
-        """at_once: the rules skip the gap between two JoinGroups."""
+        """at_once: do not keep the minimum gap between two JoinGroups."""
         world = self.world
         at_ms = world.clock.now_ms + delay_ms
         if not at_once:
@@ -116,8 +116,8 @@ class ScriptedClassicMember(ScriptedMember):
 
     @property
     def claims(self) -> tuple[Partitions, int] | None:
-        """What it was assigned last, and in which generation, as StickyAssignor says it in the user data. Newer
-        franz-go has forgotten it when it joins."""
+        """What it was assigned last, and in which generation, as StickyAssignor reports it in the user data. Newer
+        versions of franz-go have forgotten it by the time they join."""
         was_assigned = self.remembered_generation != NO_GENERATION
         may_forget = self.world.group.may_forget and self.assignor == STICKY
         forgets = may_forget and self.spec.assigner(self.assignor) == FRANZ_GO
@@ -150,7 +150,7 @@ class ScriptedClassicMember(ScriptedMember):
                 raise AssertionError(f"JoinGroup answered with {error_name(code)}")
 
     def _joined(self, response: JoinGroupResponse) -> None:
-        """SyncGroup follows; the leader's has everybody's assignment."""
+        """SyncGroup follows; the leader's contains the assignments of all members."""
         self.phase = LifecyclePhase.SYNCING
         self.member_id = response.member_id
         self.generation = response.generation_id
@@ -200,8 +200,8 @@ class ScriptedClassicMember(ScriptedMember):
         world.send(self, request, self.profile.sync_version, self._on_sync)
 
     def _can_lead(self, leading: JoinGroupResponse) -> bool:
-        """Whether it can read the subscriptions: kafka-go only those that end with the user data (consumergroup.go:
-        makeMemberProtocolMetadata)."""
+        """Whether it can read the subscriptions: kafka-go can only read those that end with the user data
+        (consumergroup.go: makeMemberProtocolMetadata)."""
         is_picky = self.profile.library is Library.KAFKA_GO
         return not is_picky or all(self.world.cache.ends_at_user_data(row.metadata) for row in leading.members)
 
@@ -230,8 +230,8 @@ class ScriptedClassicMember(ScriptedMember):
                 raise AssertionError(f"SyncGroup answered with {error_name(code)}")
 
     def _assigned(self, assigned: Partitions) -> None:
-        """Start to consume what is new. In the cooperative protocol also give up what is no longer assigned, and join
-        again so that others get it."""
+        """Start to consume what is new. In the cooperative protocol, also give up what is no longer assigned, and join
+        again so that others can get it."""
         world = self.world
         self.phase = LifecyclePhase.STABLE
         if self.next_action is None:
@@ -294,7 +294,7 @@ class ScriptedClassicMember(ScriptedMember):
 
     @property
     def _may_hand_in(self) -> bool:
-        """In a rebalance too: a heartbeat that comes late does not change it."""
+        """Also during a rebalance: a late heartbeat does not change it."""
         return self.phase is LifecyclePhase.STABLE and self.has_beaten
 
     def _on_beat(self, response: HeartbeatResponse) -> None:
@@ -324,9 +324,9 @@ class ScriptedClassicMember(ScriptedMember):
 
     @property
     def leaves_when_closed(self) -> bool:
-        """A dynamic member leaves; a static one never says anything (KIP-345), except with platformatic. Nor does
-        librdkafka if the last assignment in a cooperative group was empty: it has nothing to give up, after which it
-        would leave."""
+        """A dynamic member leaves; a static one never does (KIP-345), except with platformatic. A librdkafka member
+        does not leave either if its last assignment in a cooperative group was empty: it leaves after giving up
+        partitions, and it has none to give up."""
         is_silent = self.keeps_while_joining and self.profile.leaves_after_last_revocation
         has_empty_assignment = self.remembered_generation != NO_GENERATION and not self.owned
         is_leaver = self.spec.group_instance_id is None or self.spec.leaves_when_static
@@ -343,7 +343,7 @@ class ScriptedClassicMember(ScriptedMember):
         self.world.send(self, request, self.profile.leave_version, None)
 
     def _lose_membership(self, *, forget_id: bool) -> None:
-        """The group went on without it: it has lost what it owned."""
+        """The group has gone on without it, so it has lost what it owned."""
         self._release()
         self.generation = NO_GENERATION
         if forget_id:

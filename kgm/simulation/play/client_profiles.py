@@ -1,9 +1,9 @@
-"""How the consumers of each client library behave, as far as a group notices.
+"""How the consumers of each client library behave, as far as it affects their group.
 
-Read in Kafka 4.3.0 (AbstractCoordinator, ConsumerCoordinator), librdkafka 2.16 (rdkafka_cgrp.c) and the sources of the
-other libraries, each of which names where. The spans of time were measured on one machine (`play.timing` has those that
-do not depend on the library). `kgm.clients.table` has what is known of a library without playing it: default timeouts,
-and whether static members leave when they are closed."""
+Taken from the source code of Kafka 4.3.0 (AbstractCoordinator, ConsumerCoordinator), librdkafka 2.16 (rdkafka_cgrp.c)
+and the other libraries, each of which names the file. The time spans were measured on one machine (`play.timing` has
+the ones that do not depend on the library). `kgm.clients.table` has what is known about a library without playing it:
+default timeouts, and whether static members leave when they are closed."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -21,20 +21,20 @@ class ClientProfile:
     start: from the start of the process to the first JoinGroup. react: from learning of a rebalance to JoinGroup.
     think: from the reply to JoinGroup to SyncGroup. revoke: from a reply to SyncGroup that takes partitions away, to
     the JoinGroup that follows in the cooperative protocol.
-    rejoin_gap_ms: the least time between two JoinGroups, unless the rules say at once. heartbeat_tick_ms: the heartbeat
+    rejoin_gap_ms: the least time between two JoinGroups, unless the rules skip it. heartbeat_tick_ms: the heartbeat
     interval is a multiple of it. beats_while_syncing: heartbeats begin one interval after the reply to JoinGroup;
-    otherwise at once with the first assignment, and their rhythm is not changed by later rebalances.
+    otherwise they begin immediately after the first assignment, and later rebalances do not change their rhythm.
     sends_generation_when_eager: subscriptions carry a generation with eager assignors too.
-    leaves_after_last_revocation: a cooperative member that is closed leaves when it has given up its partitions, and so
-    not at all if it has none.
-    fetch_ms: how long its fetches of partitions without records last; it is not closed before they have ended.
-    joins_after_fetches: nor does it join a rebalance before that, and has no heartbeats meanwhile. beats_after_fetches:
-    it sends heartbeats between two fetches only. lost_ms: how long a member that the group has removed waits before it
-    joins as a new one.
-    In a consumer group: names_itself_when_closed: a static member that is closed says with its instance id that it will
-    return; without it the broker refuses that, and it owns what it has until its session ends. retries_ms: the first
-    and the longest wait before a process that the broker refuses (UNRELEASED_INSTANCE_ID) tries again, each twice the
-    one before; None: that ends it."""
+    leaves_after_last_revocation: a cooperative member that is closed leaves once it has given up its partitions, and so
+    does not leave at all if it has none.
+    fetch_ms: how long its fetches of partitions without records last; closing waits until they have ended.
+    joins_after_fetches: it also does not join a rebalance before they have ended, and sends no heartbeats meanwhile.
+    beats_after_fetches: it sends heartbeats only between two fetches. lost_ms: how long a member that the group has
+    removed waits before it joins as a new one.
+    In a consumer group: names_itself_when_closed: when a static member is closed, it announces with its instance id
+    that it will return; without the id the broker refuses this, and the member owns its partitions until its session
+    ends. retries_ms: the first and the longest wait before a process that the broker refuses (UNRELEASED_INSTANCE_ID)
+    tries again, each wait twice as long as the one before; None: the refusal ends it."""
 
     library: Library
     join_version: int
@@ -94,7 +94,7 @@ LIBRDKAFKA = ClientProfile(
 
 
 def _like_java(library: Library, join: int, sync: int, heartbeat: int, leave: int, **different: Any) -> ClientProfile:
-    """A library that differs from Java in versions of requests, and in this."""
+    """A library that differs from Java only in the versions of its requests, and in `different`."""
     return replace(
         JAVA, library=library, join_version=join, sync_version=sync, heartbeat_version=heartbeat, leave_version=leave,
         **different,
@@ -102,12 +102,12 @@ def _like_java(library: Library, join: int, sync: int, heartbeat: int, leave: in
 
 
 _OTHERS = (
-    # consumer_group.go: session and manage; it rejoins as soon as a heartbeat says so. Where it leads, is told to keep
-    # the assignment and would have assigned otherwise, it rejoins (`report.certainty`). KIP-848: leave848 and manage848
+    # consumer_group.go: session and manage; it rejoins as soon as a heartbeat says so. If it leads, is told to keep the
+    # assignment, and would have assigned differently, it rejoins (`report.certainty`). KIP-848: leave848 and manage848
     # in consumer_group_848.go, retryBackoff in config.go.
     _like_java(Library.FRANZ_GO, 9, 5, 4, 5, names_itself_when_closed=False, retries_ms=(250.0, 5_000.0)),
-    # consumer_group.go, with Config.Version 3.2 or newer: no JoinGroup 9, so that a static leader that returns is told
-    # to follow.
+    # consumer_group.go, with Config.Version 3.2 or newer: no JoinGroup 9, so a static leader that returns is told to be
+    # a follower.
     _like_java(Library.SARAMA, 8, 5, 4, 5),
     # consumergroup.go and reader.go: the end of a generation waits for the readers of all partitions, each of them in a
     # fetch of up to MaxWait (10 s). Closed while idle, six processes left after 4 to 10 s.
@@ -122,9 +122,10 @@ _OTHERS = (
         lost_ms=5_000.0,
         beats_while_syncing=False,
     ),
-    # runner.js: heartbeats follow fetches of up to maxWaitTimeInMs (5 s). Closed while idle, six left after 3 to 7 s.
+    # runner.js: heartbeats follow fetches of up to maxWaitTimeInMs (5 s). Closed while idle, six processes left after 3
+    # to 7 s.
     _like_java(Library.KAFKAJS, 5, 3, 3, 3, fetch_ms=5_000.0, beats_after_fetches=True),
-    # consumer.js: static members leave too (`kgm.clients.table`). One that is refused fails; its heartbeats go on.
+    # consumer.js: static members leave too (`kgm.clients.table`). A refused member fails, but its heartbeats continue.
     _like_java(Library.PLATFORMATIC, 9, 5, 4, 5, retries_ms=(1_000.0, 1_000.0)),
     # coordinator/base.py
     _like_java(Library.KAFKA_PYTHON, 7, 5, 4, 5),

@@ -1,9 +1,9 @@
-"""A scripted consumer of the protocol of KIP-848: one heartbeat for everything, and partitions given up and taken over
-member by member.
+"""A scripted consumer of the protocol of KIP-848: one heartbeat for everything, and partitions are given up and taken
+over member by member.
 
 The rules are those of ConsumerHeartbeatRequestManager and ConsumerMembershipManager (Java) and of rdkafka_cgrp.c
-(librdkafka), which agree in what a group notices: a member that gives up partitions or takes some says so with a
-heartbeat at once, and everything else waits for the next one, whose interval the broker sets."""
+(librdkafka), which agree in everything that affects a group: a member that gives up or takes partitions reports it
+immediately with a heartbeat, and everything else waits for the next heartbeat, whose interval the broker sets."""
 
 from kgm.coordinator.contract.outcome import Request
 from kgm.model.assignment import Partitions, less
@@ -29,7 +29,7 @@ class ScriptedConsumerMember(ScriptedMember):
     def _forget(self) -> None:
         super()._forget()
         self.target: Partitions = {}
-        #: How many heartbeats are not answered yet.
+        #: How many heartbeats have not been answered yet.
         self.unanswered = 0
         self._refusals = 0
 
@@ -48,13 +48,13 @@ class ScriptedConsumerMember(ScriptedMember):
     # -- joining
 
     def _begin(self) -> None:
-        """Join with a member id of its own making (KIP-1082)."""
+        """Join with a member id that the client generates (KIP-1082)."""
         self.member_id = new_consumer_member_id(self.world.id_chance)
         self.world.drawn_member_ids.add(self.member_id)
         self._join()
 
     def _join(self) -> None:
-        """Join without partitions; again, after the group has removed it."""
+        """Join, or rejoin after the group has removed it, without partitions."""
         self.next_action = None
         self.phase = LifecyclePhase.JOINING
         self.generation = _JOIN
@@ -62,7 +62,7 @@ class ScriptedConsumerMember(ScriptedMember):
         self._send(self._message(joins=True))
 
     def _message(self, *, joins: bool = False, owns: bool = False) -> ConsumerGroupHeartbeatRequest:
-        """A heartbeat. joins: with everything that a member says when it joins. owns: with what it owns now."""
+        """A heartbeat. joins: with everything that a member sends when it joins. owns: with what it owns now."""
         world, spec = self.world, self.spec
         message = ConsumerGroupHeartbeatRequest(
             group_id=world.group.group_id,
@@ -112,18 +112,19 @@ class ScriptedConsumerMember(ScriptedMember):
         self.world.send(self, message, _VERSION, self._on_beat)
 
     def has_sent_heartbeat(self, sent_ms: float, arrives_ms: float, *, owns: bool = False) -> None:
-        """Have sent a heartbeat then, which is on its way to the broker. owns: with what it owns."""
+        """Record that a heartbeat was sent at `sent_ms`, which is still on its way to the broker. owns: it reports what
+        it owns."""
         self._beat_before(sent_ms)
         self.link_busy_until_ms = arrives_ms
         self.world.post_request(self, self._message(owns=owns), _VERSION, self._on_beat, arrives_ms)
 
     def is_sent_answer(self, sent_ms: float, answer: ConsumerGroupHeartbeatResponse, arrives_ms: float) -> None:
-        """Have sent a heartbeat then; the answer is on its way back."""
+        """Record that a heartbeat was sent at `sent_ms`, whose answer is on its way back."""
         self._beat_before(sent_ms)
         self.world.post_reply(self, answer, self._on_beat, arrives_ms)
 
     def reacts_at(self, at_ms: float, target: Partitions) -> None:
-        """React then to an answer with this target."""
+        """React at that time to an answer with this target."""
         self.target = target
         self.world.unfinished.add(self)
         self.next_action = self.world.clock.at(at_ms, self._reconcile)
@@ -143,7 +144,7 @@ class ScriptedConsumerMember(ScriptedMember):
 
     @property
     def _may_hand_in(self) -> bool:
-        """Only while it is calm: otherwise the heartbeat would move it to the next epoch."""
+        """Only while the member is calm; otherwise the heartbeat would move it to the next epoch."""
         return self._is_calm
 
     def _on_beat(self, response: ConsumerGroupHeartbeatResponse) -> None:
@@ -176,7 +177,7 @@ class ScriptedConsumerMember(ScriptedMember):
                 raise AssertionError(f"ConsumerGroupHeartbeat answered with {error_name(code)}")
 
     def _join_again(self, first_ms: float, longest_ms: float) -> None:
-        """Try again after a while: another process seems to have the instance id."""
+        """Try again after a while, because another process seems to have the instance id."""
         if not self._refusals:
             self.world.refuse(self, TRIES_AGAIN)
         self._stop_heartbeats()
@@ -203,7 +204,7 @@ class ScriptedConsumerMember(ScriptedMember):
             world.unfinished.discard(self)
 
     def _reconcile(self) -> None:
-        """Give up what is not in the target, take what is new, and say so."""
+        """Give up what is not in the target, take what is new, and report it."""
         world = self.world
         self.next_action = None
         now_ms = world.clock.now_ms
@@ -227,7 +228,7 @@ class ScriptedConsumerMember(ScriptedMember):
         return self.spec.group_instance_id is None or self.spec.leaves_when_static
 
     def _close(self, *, leaves: bool) -> None:
-        """A dynamic member leaves; a static one says that it will return (epoch -2)."""
+        """A dynamic member leaves; a static one announces that it will return (epoch -2)."""
         self.generation = _LEAVE if leaves else _STEP_AWAY
         message = self._message()
         if not leaves and not self.profile.names_itself_when_closed:

@@ -1,4 +1,4 @@
-"""What came of playing a plan once."""
+"""The outcome of playing a plan once."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,11 +8,11 @@ from kgm.model.assignment import Partitions
 from kgm.simulation.play.holdings import Holding
 from kgm.text.wording import many
 
-#: What happens when a dynamic member is closed that has no partitions in a cooperative group, with librdkafka.
+#: What happens when a dynamic librdkafka member without partitions is closed in a cooperative group.
 SILENT_CLOSE = "shuts down without leaving the group: librdkafka does not leave when it has no partitions to give up"
 
-#: What happens to a process of a library that goes on until the broker lets it in.
-TRIES_AGAIN = "the heartbeat to join is refused with UNRELEASED_INSTANCE_ID; it tries again by itself"
+#: What happens to a process whose library keeps trying until the broker lets it in.
+TRIES_AGAIN = "the heartbeat to join is refused with UNRELEASED_INSTANCE_ID; it tries again on its own"
 
 
 def stable_with(members: int) -> str:
@@ -22,9 +22,9 @@ def stable_with(members: int) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimedMove:
-    """A partition whose owner after the plan is not its owner before. Owners are identities; None: no owner.
+    """A partition whose owner after the plan differs from its owner before. Owners are identities; None: no owner.
 
-    at_ms: when it came to its new owner, or lost its last one, counted from the start of the plan."""
+    at_ms: when it reached its new owner, or lost its last one, from the start of the plan."""
 
     topic: str
     partition: int
@@ -57,21 +57,21 @@ class TimelineEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draw:
-    """The plan played once, with one choice of everything that cannot be known.
+    """The plan played once, with one choice for everything that cannot be known.
 
-    generations: by how much the coordinator's counter rose. epoch_in_new_group: where the counter stands if it started
-    again on the way; it does when a classic group is empty before its first member with the consumer protocol joins,
-    and when the broker deletes the group while it is empty. rebalances: the generations (target assignments of a
+    generations: by how much the coordinator's counter rose. epoch_in_new_group: the counter's value if it was reset
+    during the plan, which happens when a classic group is empty before its first member with the consumer protocol
+    joins, and when the broker deletes the group while it is empty. rebalances: the generations (target assignments of a
     consumer group) that reached an assignment. handovers: how often a partition passed from one consumer to another,
-    there and back being two; one that comes back to the consumer that had it before is not counted. became_stable:
-    whether the group was stable at the end; if not, the simulation stopped because of a limit. has_random_ids: whether
-    the final assignment names ids that cannot be known in advance. follows_map_order: whether who got what depended on
-    the order of a Go map. was_empty: whether the group had no members for a while. took_ms: from the start of the
-    plan to the end. requests: how many the coordinator handled. cost: what it took to play this, in requests of a
-    classic group played one by one; less than there were if some were played in bulk. newcomers_wait_ms: the
-    longest time that a new member was without partitions, from its start; None if no new member got any.
-    fewest_consumed: how few partitions had a consumer at the same time; None if that was not counted. holdings:
-    recorded only on request."""
+    there and back being two; a partition that returns directly to its previous consumer is not counted. became_stable:
+    whether the group was stable at the end; if not, the simulation hit a limit. has_random_ids: whether the final
+    assignment names ids that cannot be known in advance. follows_map_order: whether who got what depended on the order
+    of a Go map. was_empty: whether the group had no members for a while. took_ms: from the start of the plan to the
+    end. requests: how many requests the coordinator handled. cost: what it took to play this, in requests of a classic
+    group played one by one; lower than `requests` if some were played in bulk. newcomers_wait_ms: the longest time that
+    a new member was without partitions, from its start; None if no new member got any. fewest_consumed: the lowest
+    number of partitions that had a consumer at the same time; None if that was not counted. holdings: recorded only on
+    request."""
 
     generations: int
     rebalances: int
@@ -100,7 +100,7 @@ class Draw:
 
     @property
     def without_times(self) -> tuple[object, ...]:
-        """What has to be the same in every draw for a prediction to be exact."""
+        """The values that must be the same in every draw for a prediction to be exact."""
         return (
             self.generations,
             self.rebalances,

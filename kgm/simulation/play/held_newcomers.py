@@ -1,5 +1,5 @@
-"""Watches new members that the coordinator holds back for a planned scale-out (`kgm.coordinator.classic.standby`): for
-the timeline, and to know when a group that has spares is stable."""
+"""Watches new members that the coordinator holds back for a planned scale-out (`kgm.coordinator.classic.standby`), to
+fill the timeline, and to know when a group with spares is stable."""
 
 from collections.abc import Callable
 
@@ -11,7 +11,8 @@ Note = Callable[[str, str, str], None]
 
 
 class HeldNewcomers:
-    """The new members that are held back in one group. `plan` is None if the group has no plan; then none ever is."""
+    """The new members that are held back in one group. `plan` is None if the group has no plan; then no member is ever
+    held back."""
 
     def __init__(self, engine: Coordinator, group_id: str, note: Note) -> None:
         self._engine = engine
@@ -23,7 +24,7 @@ class HeldNewcomers:
         """Whether the group has as many members as are planned."""
 
     def observe(self) -> None:
-        """Note who has been held back since the last call, and what became of those who were."""
+        """Note which members have been held back since the last call, and what became of the ones that were before."""
         view = self._engine.group(self._group_id)
         if view is None or self.plan is None:
             return

@@ -8,10 +8,10 @@ from kgm.model.assignment import Assignment, Partitions
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class Holding:
-    """A partition that one member consumed, in ms since the start of the plan, or of what else is shown.
+    """A partition that one member consumed, with times in ms since the start of the plan, or of whatever else is shown.
 
-    Two holdings of a partition overlap while a fenced member has not noticed yet that it was replaced; between two of
-    them the partition had no consumer."""
+    Two holdings of a partition overlap while a fenced member has not yet noticed that it was replaced; during a gap
+    between two of them the partition had no consumer."""
 
     topic: str
     partition: int
@@ -21,7 +21,7 @@ class Holding:
 
 
 class Holdings:
-    """Collects holdings. Times passed in are those of the caller's clock, in ms."""
+    """Collects holdings. The times passed in are on the caller's clock, in ms."""
 
     def __init__(self, before: Assignment, now_ms: float) -> None:
         self._start_ms = now_ms
@@ -31,7 +31,7 @@ class Holdings:
             self.take(owner, partitions, now_ms)
 
     def take(self, owner: str, partitions: Partitions, now_ms: float) -> None:
-        """A member begins to consume. For what it consumes already nothing changes."""
+        """A member begins to consume. Nothing changes for partitions that it already consumes."""
         for key in _keys(owner, partitions):
             self._since.setdefault(key, now_ms)
 

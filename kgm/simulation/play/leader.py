@@ -1,7 +1,8 @@
 """What a leader does between JoinGroup and SyncGroup: read the subscriptions, run the assignor, write the assignments.
 
-A consumer says what it owned in one of two places. `cooperative-sticky` looks into the subscription (KIP-429, KIP-792);
-`sticky` into its user data, which StickyAssignor writes itself: the previous assignment, then the generation."""
+A consumer reports what it owned in one of two places. `cooperative-sticky` reads it from the subscription (KIP-429,
+KIP-792); `sticky` from the subscription's user data, which StickyAssignor writes itself: the previous assignment, then
+the generation."""
 
 import struct
 from collections.abc import Mapping, Sequence
@@ -34,16 +35,16 @@ from kgm.simulation.plan.client_library import STICKY
 K = TypeVar("K")
 V = TypeVar("V")
 
-#: How many entries of each kind a `SubscriptionCache` has at most.
+#: The most entries of each kind that a `SubscriptionCache` holds.
 _MAX_ENTRIES = 20_000
 _INT = struct.Struct(">i")
 _SHORT = struct.Struct(">h")
 
 
 class SubscriptionCache:
-    """Encodes and decodes subscriptions and assignments, each once: they are the same over and over.
+    """Encodes and decodes subscriptions and assignments, each only once, because they are the same over and over.
 
-    It is emptied when it is full, so that a long simulation stays small."""
+    It is emptied when it is full, to limit the memory of a long simulation."""
 
     def __init__(self) -> None:
         self._members: dict[tuple[str, str, str | None, bytes], MemberSpec] = {}
@@ -56,8 +57,8 @@ class SubscriptionCache:
         self, topics: tuple[str, ...], owned: Partitions, data: bytes | None, generation: int, rack: str | None,
         *, version: int = NEWEST,
     ) -> bytes:  # fmt: skip
-        """The subscription that a member sends. version: `SHORT_VERSION` has topics only, and 0 nothing that owned
-        partitions are told by."""
+        """The subscription that a member sends. version: `SHORT_VERSION` has topics only, and version 0 has no field
+        for owned partitions."""
         if version <= SHORT_VERSION:
             owned, data, generation, rack = {}, data if version < SHORT_VERSION else None, NO_GENERATION, None
         key = (topics, tuple([(t, tuple(p)) for t, p in owned.items()]), data, generation, rack, version)
@@ -118,7 +119,7 @@ class SubscriptionCache:
 
 
 def _with_room(cache: dict[K, V]) -> dict[K, V]:
-    """The cache with room for one more entry."""
+    """The cache, emptied first if it has no room for one more entry."""
     if len(cache) >= _MAX_ENTRIES:
         cache.clear()
     return cache
@@ -160,8 +161,8 @@ def assignments(
     cache: SubscriptionCache | None = None,
     has_user_data: bool = False,
 ) -> dict[str, bytes]:
-    """The encoded assignments that a leader sends in its SyncGroup, by member id. has_user_data: as of
-    `assignment_user_data`; other parameters, and errors, as of `assigned`."""
+    """The encoded assignments that a leader sends in its SyncGroup, by member id. has_user_data: `is_seen` of
+    `assignment_user_data`; for the other parameters, and errors, see `assigned`."""
     found = assigned(
         assignor, members, topics, library, least_capacity, has_scala_maps=has_scala_maps, leader=leader,
         map_order=map_order,
@@ -182,8 +183,9 @@ def assigned(
     leader: str | None = None,
     map_order: MapOrder | None = None,
 ) -> Assigned:
-    """What a leader assigns, by member id. members: as the broker lists them. library: whose assignor it is. leader:
-    its member id, if it matters. least_capacity, has_scala_maps: see `in_map_order`. map_order: see `GroupSpec`.
+    """What a leader assigns, by member id. members: as the broker lists them. library: the one whose assignor runs.
+    leader: its member id, if it matters. least_capacity, has_scala_maps: see `in_map_order`. map_order: see
+    `GroupSpec`.
 
     Raises RefusedError for an assignor that kgm cannot run."""
     if assignor == STREAMS_ASSIGNOR:
@@ -196,7 +198,7 @@ def assigned(
             f"the group rebalances, and kgm does not know its assignor {assignor!r}: it cannot predict which member "
             "gets what",
             hint="for an estimate name one that kgm knows, for example --assignor cooperative-sticky; "
-            "an assignor of your own can be installed beside kgm (entry point kgm.assignors)",
+            "an assignor of your own can be installed alongside kgm (entry point kgm.assignors)",
         )
     known = tuple(TopicSpec(name=name, partitions=count) for name, count in topics.items())
     listed = in_map_order(members, least_capacity, has_scala_maps=has_scala_maps)
@@ -207,9 +209,9 @@ def assigned(
 
 
 def assignment_user_data(assignor: str, library: str, *, is_seen: bool = False) -> bytes | None:
-    """The user data in the assignments of a leader, by which a broker takes the assignor for a custom one (the bytes
+    """The user data in the assignments of a leader, which make a broker treat the assignor as a custom one (the bytes
     themselves do not matter). librdkafka's cooperative-sticky and sarama's sticky write some, and so does the assignor
-    of a group in whose assignments there is some now (is_seen); the others write none."""
+    of a group whose assignments contain some now (is_seen); the others write none."""
     of_library = is_cooperative(assignor) if library == LIBRDKAFKA else library == SARAMA and assignor == STICKY
     writes_some = is_seen or of_library
     return encode_sticky_data({}, 0) if writes_some else None
@@ -218,10 +220,10 @@ def assignment_user_data(assignor: str, library: str, *, is_seen: bool = False) 
 def in_map_order(
     members: Sequence[MemberSpec], least_capacity: int = DEFAULT_CAPACITY, *, has_scala_maps: bool = False
 ) -> Sequence[MemberSpec]:
-    """The members as a broker lists them to the leader: in the order of a hash map of member ids, of Java's or Scala's.
+    """The members as a broker lists them to the leader: in the order of a hash map of member ids, Java's or Scala's.
 
-    members: in the order in which they joined. least_capacity: the map has at least so many buckets; it has more if the
-    group was larger in the past."""
+    members: in the order in which they joined. least_capacity: the fewest buckets that the map can have; it has more if
+    the group was larger in the past."""
     ids = [member.member_id for member in members]
     if has_scala_maps:
         order = scala_map_order(ids, max(least_capacity, grown_scala_capacity(len(ids))))

@@ -10,9 +10,9 @@ from kgm.simulation.play.holdings import Holdings
 
 @dataclass(slots=True)
 class _PartitionState:
-    """consumers: the members that consume it now; two of them while a fenced one has not noticed yet. last: the latest
-    owner, None if it never had one. idle_since_ms: since when it has no consumer. changed_ms: when it came to another
-    owner, or the last one stopped."""
+    """consumers: the members that consume it now; two of them while a fenced member has not noticed yet. last: the
+    latest owner, None if it never had one. idle_since_ms: since when it has had no consumer. changed_ms: when it moved
+    to another owner, or the last one stopped."""
 
     consumers: set[str]
     last: str | None
@@ -43,7 +43,7 @@ class OwnershipLedger:
             ]
             for topic, count in topics.items()
         }
-        #: How many partitions have a consumer, and how few there were at any time.
+        #: How many partitions have a consumer, and the lowest number that did at any time.
         self.consumed = self.fewest_consumed = sum(
             bool(state.consumers) for states in self.states.values() for state in states
         )
@@ -82,7 +82,7 @@ class OwnershipLedger:
         return round(idle + sum(state.stopped_ms for state in states))
 
     def moves(self, after: Assignment) -> tuple[TimedMove, ...]:
-        """The partitions that have another owner than at the start."""
+        """The partitions whose owner differs from the one at the start."""
         return tuple(
             TimedMove(
                 topic=move.topic,

@@ -28,35 +28,36 @@ from kgm.text.wording import many
 
 #: From the last stop to the LeaveGroup of an operator who waits for it.
 _REMOVAL_AFTER_MS = 200.0
-#: The same for an operator who looks first whether the members are alive, as `kgm rollout` does.
+#: The same for an operator who first checks whether the members are alive, as `kgm rollout` does.
 _GUARDED_REMOVAL_MS = (1_500.0, 8_000.0)
 _REMOVAL_REASON = "member was removed by an admin"
 #: How often an operator who waits for a group to be stable polls it.
 _LOOK_MS = 1_000.0
-#: A group that is still rebalancing after so many rounds, and three more for each member, will not become stable.
+#: A group that is still rebalancing after this many rounds, plus three for each member, will not become stable.
 _HOPELESS_REBALANCES = 30
-#: How long a group may take to become stable, besides its own timeouts.
+#: How long a group may take to become stable, in addition to its own timeouts.
 _PATIENCE_MS = 600_000
-#: For how many requests of each member, besides its heartbeats, an operator waits for a group to be stable.
+#: How many requests of each member, in addition to its heartbeats, an operator waits through for a group to become
+#: stable.
 _HOPELESS_REQUESTS = 5_000
-#: Heartbeats more often than this are not taken for a reason to wait for more requests.
+#: Heartbeat intervals shorter than this do not extend the wait.
 _SHORTEST_INTERVAL_MS = 100
-#: The time limit is checked once in so many events.
+#: The time limit is checked once per this many events.
 _EVENTS_PER_CHECK = 256
-#: A request of a consumer group takes as long to play as so many of a classic group: there is more to it, and more come
-#: with each assignment.
+#: A request of a consumer group takes as long to play as this many requests of a classic group: each does more, and
+#: there are more of them for each assignment.
 _CONSUMER_REQUEST = 2.5
-#: As many requests does a member send in one round.
+#: How many requests a member sends in one round.
 _REQUESTS_PER_ROUND = 4
 
 
 class PlanRunner:
-    """One draw of a plan, and the observer of its world.
+    """One draw of a plan; also the observer of its world.
 
-    led_by: whose assignor the first leader runs; None: anybody's. keeps_holdings: whether to record `Draw.holdings`.
-    timing, is_deleted_when_empty, cache: see `World`. is_out_of_time: asked now and then; the play ends with
-    TimedOutError if so. bulk_from: groups of at least so many members are played in bulk if they can be (None: see
-    `BULK_FROM`, `HEARTBEATS_FROM`); it makes no difference to the draw."""
+    led_by: the library whose assignor the first leader runs; None: any. keeps_holdings: whether to record
+    `Draw.holdings`. timing, is_deleted_when_empty, cache: see `World`. is_out_of_time: checked now and then; once it is
+    true, the play ends with TimedOutError. bulk_from: groups of at least this many members are played in bulk if
+    possible (None: see `BULK_FROM`, `HEARTBEATS_FROM`); it makes no difference to the draw."""
 
     def __init__(
         self, group: StartingGroup, plan: Plan, settings: BrokerSettings, seed: str, *, led_by: str | None = None,
@@ -79,7 +80,7 @@ class PlanRunner:
         self._led_by = led_by
         self.members = [self._scripted(member) for member in group.members]
         self.by_identity = {member.spec.identity: member for member in self.members}
-        #: Identities of stopped processes that are members of the group still, by member id.
+        #: Identities of stopped processes that are still members of the group, by member id.
         self.lingering: dict[str, str] = {}
         names = random.Random(seed + "/names")  # noqa: S311  (a simulation)
         joining = new_members(group, plan.scale_out, names, plan.pre_registered)
@@ -139,8 +140,8 @@ class PlanRunner:
             member.hand_in_first_heartbeat()
 
     def _scale_and_remove(self) -> bool:
-        """Do what the plan does besides the bounce; a rolling one begins afterwards. False if the group did not become
-        stable."""
+        """Do everything in the plan except the bounce; a rolling bounce begins afterwards. False if the group did not
+        become stable."""
         plan, world = self.plan, self.world
         for identity in (*plan.scale_in, *plan.remove):
             self._schedule(world.timing.stop_ms(), self._stop, self.by_identity[identity])
@@ -158,8 +159,7 @@ class PlanRunner:
         return is_stable
 
     def _bounce(self, batch: tuple[str, ...]) -> bool:
-        """Stop the members, and see to it that they start again. False if the group did not become stable without
-        them."""
+        """Stop the members, and schedule their restart. False if the group did not become stable without them."""
         self.world.timing.begin_batch()
         if self.bulk is not None and self._applies_heartbeats:
             self.bulk.batch_begins()
@@ -197,14 +197,14 @@ class PlanRunner:
         return True
 
     def _remove_stopped(self, *members: ScriptedMember) -> None:
-        """Those that are members still: a dynamic one that was closed has left."""
+        """Remove the ones that are still members. (A dynamic member that was closed has already left.)"""
         left = [member.spec for member in members if member.member_id in self.lingering]
         if left:
             self._send_removal(left)
 
     def _bounce_one(self, member: ScriptedMember, *, restart_time_ms: int) -> None:
-        """Stop a process, and start it again some time after it has ended: one that leaves the group ends when the
-        broker has answered."""
+        """Stop a process, and start it again some time after it has ended. A process that leaves the group ends when
+        the broker has answered."""
         wait_ms = member.begin_to_stop(self.plan.stop)
         if wait_ms:
             self._schedule(wait_ms, partial(self._end_one, restart_time_ms=restart_time_ms), member)
@@ -227,7 +227,7 @@ class PlanRunner:
             restart_later()
 
     def _schedule(self, delay_ms: float, action: Callable[..., None], *arguments: ScriptedMember) -> None:
-        """Do a part of the plan later; the group is not stable before."""
+        """Do a part of the plan later; until then the group does not count as stable."""
         self._scheduled += 1
         self.world.clock.after(delay_ms, self._do_scheduled, action, arguments)
 
@@ -243,7 +243,7 @@ class PlanRunner:
             self._end(member)
 
     def _end(self, member: ScriptedMember, how: Stop | None = None) -> None:
-        """how: None: as the plan says."""
+        """how: None: as in the plan."""
         how = self.plan.stop if how is None else how
         if self.bulk is not None:
             self.bulk.release(member)
@@ -327,9 +327,9 @@ class PlanRunner:
             self._run_next(math.inf)
 
     def _until_stable(self, *, with_lingering: bool) -> bool:
-        """Let time pass until the group is stable; False if it does not become so.
+        """Let time pass until the group is stable; False if it never is.
 
-        with_lingering: wait also until the sessions of stopped processes have ended."""
+        with_lingering: also wait until the sessions of stopped processes have ended."""
         world, patience_ms = self.world, self._patience_ms
         deadline = world.now_ms + _PATIENCE_MS + patience_ms
         most = world.rebalances + _HOPELESS_REBALANCES + 3 * len(self.members)
@@ -345,7 +345,7 @@ class PlanRunner:
         return True
 
     def _run_next(self, deadline_ms: float) -> None:
-        """Advance to the next event, or by what is played in bulk if it ends before this time."""
+        """Advance to the next event, or play members in bulk if that ends before `deadline_ms`."""
         self._events += 1
         if not self._events % _EVENTS_PER_CHECK:
             self._check_time()
@@ -382,7 +382,7 @@ class PlanRunner:
         return not any(member.is_up and member not in world.unfinished for member in behind)
 
     def _only_spares(self) -> bool:
-        """Whether all unfinished members are spares of a group that has all its members: it is stable like this."""
+        """Whether all unfinished members are spares of a group that has all its members, which makes it stable."""
         newcomers = self.world.held_newcomers
         return newcomers.is_complete and all(one.identity in newcomers.held for one in self.world.unfinished)
 
@@ -402,7 +402,7 @@ class PlanRunner:
             self._schedule(self.plan.retry_every_ms, self._restart, member)
 
     def timer_expired(self) -> None:
-        """See whether the session of a stopped process has ended. In a consumer group the records say so."""
+        """Check whether the session of a stopped process has ended. In a consumer group the records show that."""
         engine, group_id = self.world.engine, self.group.group_id
         if self.group.protocol is GroupProtocol.CONSUMER:
             return
@@ -420,7 +420,7 @@ class PlanRunner:
                 self._note_expired(identity)
 
     def _forget_absent(self) -> None:
-        """Forget stopped processes that the coordinator does not have any more: removed, or (static) replaced by their
+        """Forget stopped processes that are no longer in the coordinator: removed, or (if static) replaced by their
         restart."""
         engine, group_id = self.world.engine, self.group.group_id
         group = engine.classic_group(group_id)

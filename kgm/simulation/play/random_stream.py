@@ -1,7 +1,7 @@
-"""Random numbers of one client in one draw, each made of the client's key and of how many it has had.
+"""Random numbers of one client in one draw, each computed from the client's key and the count of numbers drawn before.
 
-So what a client draws does not depend on what others do meanwhile, and the numbers of many clients can be computed at
-once (`splitmix64`; Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014)."""
+So what a client draws does not depend on what others do meanwhile, and the numbers of many clients can be computed
+together (`splitmix64`; Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014)."""
 
 import hashlib
 from typing import Final
@@ -10,12 +10,12 @@ _MASK: Final = (1 << 64) - 1
 #: The increment and the factors of splitmix64.
 INCREMENT: Final = 0x9E3779B97F4A7C15
 FACTORS: Final = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
-#: A float has so many bits.
+#: Scales a 53-bit number to a share from 0 to 1.
 UNIT: Final = 2.0**-53
 
 
 class RandomStream:
-    """drawn: how many numbers it has given."""
+    """drawn: how many numbers it has returned."""
 
     __slots__ = ("drawn", "key")
 
@@ -39,5 +39,5 @@ class RandomStream:
         return mixed ^ (mixed >> 31)
 
     def random(self) -> float:
-        """The next number as a share, from 0 up to but without 1."""
+        """The next number as a share, from 0 inclusive to 1 exclusive."""
         return (self.word() >> 11) * UNIT

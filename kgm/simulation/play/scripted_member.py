@@ -1,7 +1,7 @@
-"""What scripted consumers of both protocols have in common: lives, heartbeats, and what they own.
+"""What scripted consumers of both protocols have in common: lives, heartbeats, and ownership.
 
 A calm member's heartbeats are left out (`world`): `next_heartbeat` is then the last one before its session would be in
-danger, `last_beat_ms` the last one that was sent or handed in, or would have been sent."""
+danger, and `last_beat_ms` the time of the last one that was sent or handed in, or would have been sent."""
 
 import abc
 import enum
@@ -25,7 +25,7 @@ class LifecyclePhase(enum.Enum):
     SYNCING = enum.auto()
     STABLE = enum.auto()
     DEAD = enum.auto()
-    """It met an error that ends a consumer: it was fenced or refused."""
+    """It hit an error that ends a consumer: it was fenced or refused."""
 
 
 class ScriptedMember(abc.ABC):
@@ -59,26 +59,26 @@ class ScriptedMember(abc.ABC):
         self.next_action: ScheduledCall | None = None
         self.next_heartbeat: ScheduledCall | None = None
         self.last_beat_ms = now_ms
-        #: The heartbeat from which its session counts.
+        #: The time of the heartbeat from which its session counts.
         self.extended_ms = float("-inf")
         self._handed_in: Request | None = None
         self.started_ms = now_ms
         self.waited_ms: float | None = None
-        """From its start to its first assignment."""
+        """The time in ms from its start to its first assignment; None until it has one."""
 
     def takes_ms(self, span: Span) -> float:
         """How long something takes this time."""
         return self.takes_ms_of(self.chance, span)
 
     def takes_ms_of(self, chance: RandomStream, span: Span) -> float:
-        """The same from another stream."""
+        """Like `takes_ms`, from another stream."""
         return self.world.timing.pace * reaction_ms(chance, span)
 
     # -- what the plan does with it
 
     @property
     def identity(self) -> str:
-        """What the group calls it now."""
+        """The name that the group uses for it now."""
         return self.spec.group_instance_id or self.member_id or self.spec.identity
 
     @property
@@ -86,7 +86,7 @@ class ScriptedMember(abc.ABC):
         return self.phase is not LifecyclePhase.DOWN and self.phase is not LifecyclePhase.DEAD
 
     def be_member(self) -> None:
-        """Be a member of the Stable group before the plan. Its last heartbeat was less than a period ago."""
+        """Become a member of the Stable group before the plan, with the last heartbeat less than a period ago."""
         world = self.world
         self.phase = LifecyclePhase.STABLE
         self.member_id = self.spec.member_id
@@ -102,8 +102,8 @@ class ScriptedMember(abc.ABC):
 
     def start(self) -> None:
         """Start the process. Its first request follows after a while."""
-        # A static member that was in the group before takes the time of the plan: it matters when it is back, and not
-        # which of several is first.
+        # A static member that was in the group before takes exactly the restart time of the plan: what matters is when
+        # it is back, not which of several is first.
         may_be_slow = self.spec.group_instance_id is None or not self.spec.member_id
         self.life += 1
         self._forget()
@@ -113,12 +113,13 @@ class ScriptedMember(abc.ABC):
         self.next_action = self.world.clock.after(delay_ms, self._begin)
 
     def fetch_ends_ms(self) -> float:
-        """How long the fetches go on that it has sent: they are all of about the same age."""
+        """How long its current fetches will take, in ms: they are all of about the same age."""
         is_fetching = self.profile.fetch_ms and any(self.owned.values()) and not self.world.timing.has_records
         return self.profile.fetch_ms * self.chance.random() if is_fetching else 0.0
 
     def begin_to_stop(self, how: Stop) -> float:
-        """Stop consuming, some ms before it stops otherwise, too: a clean stop waits for fetches. 0 for at once."""
+        """Stop consuming, and return after how many ms the process stops: a clean stop waits for fetches. 0:
+        immediately."""
         wait_ms = self.fetch_ends_ms() if how is Stop.CLEAN and self.phase is LifecyclePhase.STABLE else 0.0
         if wait_ms:
             self._hand_in_last_beat()
@@ -137,14 +138,14 @@ class ScriptedMember(abc.ABC):
         self._end(LifecyclePhase.DOWN)
 
     def resume_heartbeats(self) -> None:
-        """The group is not calm any more: heartbeats that were left out are sent again."""
+        """The group is no longer calm: heartbeats that were left out are sent again."""
         if self.next_heartbeat is not None:
             self._catch_up()
             share, now_ms = self.world.timing.notices_after, self.world.clock.now_ms
             self._beat_at(self.last_beat_ms + self.period_ms if share is None else now_ms + share * self.period_ms)
 
     def resume_beating_at(self, at_ms: float) -> None:
-        """Have the next heartbeat at this time, and none that was scheduled before."""
+        """Schedule the next heartbeat for this time, and cancel the one scheduled before."""
         self._stop_heartbeats()
         self.next_heartbeat = self.world.clock.at(at_ms, self._beat)
 
@@ -156,7 +157,7 @@ class ScriptedMember(abc.ABC):
 
     @abc.abstractmethod
     def _joined_before(self) -> None:
-        """Know what a member knows that was in the group before the plan."""
+        """Set what a member knows if it was in the group before the plan."""
 
     @abc.abstractmethod
     def _begin(self) -> None:
@@ -165,7 +166,7 @@ class ScriptedMember(abc.ABC):
     @property
     @abc.abstractmethod
     def leaves_when_closed(self) -> bool:
-        """Whether the group removes it at once when it is closed now."""
+        """Whether the group would remove it immediately if it were closed now."""
 
     @abc.abstractmethod
     def _close(self, *, leaves: bool) -> None:
@@ -196,13 +197,13 @@ class ScriptedMember(abc.ABC):
     # -- heartbeats
 
     def _hand_in(self, at_ms: float) -> None:
-        """Hand in a heartbeat without the network, with the time that it would have had."""
+        """Hand in a heartbeat without the network, with the time at which it would have been sent."""
         self.world.hand_in(self._heartbeat(), at_ms)
 
     def _beat_at(self, at_ms: float, *, is_calm: bool | None = None) -> None:
-        """Schedule the next heartbeat; of a calm member the last one before its session would be in danger.
+        """Schedule the next heartbeat; for a calm member, the last one before its session would be in danger.
 
-        is_calm: for a caller that has worked it out."""
+        is_calm: pass it if it is already known."""
         if self.next_heartbeat is not None:
             self.next_heartbeat.cancel()
         if self._is_calm if is_calm is None else is_calm:
@@ -222,7 +223,7 @@ class ScriptedMember(abc.ABC):
         self._beat_at(now_ms + self.period_ms, is_calm=is_calm)
 
     def _catch_up(self) -> None:
-        """Work out when the last heartbeat that was left out would have been."""
+        """Compute when the last of the heartbeats that were left out would have been sent."""
         missed = max((self.world.clock.now_ms - self.last_beat_ms) // self.period_ms, 0)
         self.last_beat_ms += missed * self.period_ms
 
@@ -251,7 +252,7 @@ class ScriptedMember(abc.ABC):
             self.next_action = None
 
     def _fenced(self) -> None:
-        """Another process has taken its instance id, which ends a consumer."""
+        """Another process has taken over its instance id, which ends a consumer."""
         self.world.fence(self)
         self._die()
 

@@ -1,4 +1,4 @@
-"""The records from which the coordinator loads the group as it is before the plan."""
+"""The records from which the coordinator loads the group in its state before the plan."""
 
 from kgm.assignors import is_cooperative
 from kgm.coordinator.consumer import records
@@ -67,8 +67,8 @@ def _classic_member(
 def _consumer(group: StartingGroup, image: TopicImage, since_ms: int, behavior: CoordinatorBehavior) -> list[Record]:
     """All members are at the epoch of the group and own their target assignment (KIP-848).
 
-    The broker lists members by a hash map, inside one bucket the last one first, and assigns partitions in that order.
-    So the members are written in reverse, and their topics and partitions as they are listed."""
+    The broker lists members in the order of a hash map, in one bucket the last one first, and assigns partitions in
+    that order. So the members are written in reverse, and their topics and partitions in the order listed."""
     group_id, epoch = group.group_id, group.generation
     members, targets = [], []
     for member in reversed(group.members):
@@ -105,8 +105,8 @@ def _consumer(group: StartingGroup, image: TopicImage, since_ms: int, behavior: 
 
 
 def _past_members(group: StartingGroup) -> list[Record]:
-    """Members that joined and left when the group was larger, if the size of its hash map shows that it was: the map
-    never shrinks."""
+    """Members that joined and left when the group was larger, if the size of its hash map, which never shrinks, shows
+    that it was."""
     order, count = TimelineOrder(), 0
     while order.capacity < (group.listing_capacity or 0):
         order.put(count)

@@ -6,39 +6,40 @@ from kgm.simulation.plan.client_library import HEARTBEAT_INTERVAL_MS, Library, u
 from kgm.simulation.play.client_profiles import PROFILES, ClientProfile, Span
 from kgm.simulation.play.random_stream import RandomStream
 
-#: How often something takes long (a garbage collection, a busy machine), and how much longer then.
+#: How often something takes unusually long (a garbage collection, a busy machine), and how much longer it takes then.
 SLOW_SHARE = 0.01
 SLOW_MS = (20.0, 300.0)
-#: Of one random number so many bits tell whether something takes long, and how long; the others how long it takes
-#: otherwise.
+#: This many bits of a random number decide whether something takes unusually long, and how long; the others decide how
+#: long it takes otherwise.
 SLOW_BITS = 20
 USUAL_UNIT = 2.0 ** (SLOW_BITS - 64)
-#: Numbers below this, of so many bits, stand for what is slow.
+#: Numbers of SLOW_BITS bits below this mean that it is slow.
 SLOW_BELOW = round(SLOW_SHARE * 2**SLOW_BITS)
 #: One way over the network and through the broker.
 NETWORK_MS = (0.2, 2.0)
-#: A request is answered after so many ms at the latest, if the broker need not wait for others.
+#: A request is answered after at most this many ms, unless the broker has to wait for other members.
 LONGEST_TRIP_MS = 2 * (NETWORK_MS[1] + SLOW_MS[1])
-#: How often clients have the usual heartbeat interval when it is not known which they have.
+#: How often clients are assumed to have the usual heartbeat interval when theirs is not known.
 USUAL_INTERVAL_SHARE = 0.75
-#: Over which share of their interval heartbeats are spread. Mostly they are in step: Java consumers begin to count when
-#: a rebalance ends, librdkafka's when they are first assigned something, which is after a heartbeat of the others.
+#: The share of their interval over which heartbeats are spread. Usually they are in step: Java consumers start the
+#: interval when a rebalance ends, librdkafka's when they are first assigned something, which is after a heartbeat of
+#: the others.
 PHASE_SPREADS = (0.003,) * 8 + (0.3, 1.0)
-#: By how much quick starts are more usual than slow ones: an exponent of a random share.
+#: How much more common quick starts are than slow ones: an exponent of a random share.
 QUICKNESS = 3
-#: How often processes start slowly and one by one, and by how much at most.
+#: How often processes start slowly and one by one, and by how much they are delayed at most.
 SLOW_START_SHARE = 0.1
 SLOW_START_MS = 2_500.0
-#: Members that are stopped together stop within so many ms.
+#: Members that are stopped together stop within this many ms.
 STOP_SPREAD_MS = 100.0
 #: Steps of this share of a circle leave no large gap, however many there are.
 _GOLDEN_SHARE = 0.618
-#: As quickly as all libraries can start.
+#: The shortest start time that all libraries can reach.
 _QUICK_START_MS = max(profile.start[0] for profile in PROFILES.values())
 #: By how much an interval between heartbeats may exceed the configured one.
 HEARTBEAT_LATE_MS = 10.0
-#: How late a timer of the broker fires, because it passes from thread to thread; measured on an idle machine.
-#: JoinGroups that arrive in between are in time even when `group.initial.rebalance.delay.ms` is 0.
+#: How late the broker's timers fire, because they pass from thread to thread; measured on an idle machine. JoinGroups
+#: that arrive in between are in time even when `group.initial.rebalance.delay.ms` is 0.
 TIMER_LATE_MS = (0.0, 4.0)
 #: How often the broker is busy in a draw, and how late its timers fire then.
 BUSY_BROKER_SHARE = 0.05
@@ -49,16 +50,16 @@ class DrawTiming:
     """What the members of one draw have in common.
 
     Members that were assigned in the same round heartbeat in step for minutes; members that restarted without a
-    rebalance do not. Processes that are started together take about equally long, or not. So each draw has a spread of
-    its own for both.
+    rebalance do not. Processes that are started together take about equally long in some cases and not in others. So
+    each draw has its own spread for both.
 
     heartbeat_interval_ms: None stands for Kafka's default in most draws, and for less in the others."""
 
-    #: How long members take to react, of the time that they are drawn to take.
+    #: The share of the drawn reaction times that members actually take.
     pace = 1.0
     #: How late the timers of the broker fire, if not as usual.
     _timers_late: Span | None = None
-    #: Whether fetches are answered at once, because there are always records.
+    #: Whether fetches are answered immediately, because there are always records.
     has_records = False
 
     def __init__(self, chance: random.Random, heartbeat_interval_ms: int | None, session_timeout_ms: int) -> None:
@@ -71,10 +72,10 @@ class DrawTiming:
         self._slow_start_ms = 0.0 if chance.random() > SLOW_START_SHARE else SLOW_START_MS
 
     def begin_batch(self) -> None:
-        """From now on another batch of processes stops or starts."""
+        """Another batch of processes stops or starts from now on."""
 
     def phase(self) -> float:
-        """How far a member is in its heartbeat interval at the start, from 0 to 1."""
+        """How far into its heartbeat interval a member is at the start, from 0 to 1."""
         return (self._phase + self._phase_spread * self._chance.random()) % 1.0
 
     def stop_ms(self) -> float:
@@ -83,12 +84,12 @@ class DrawTiming:
         return STOP_SPREAD_MS * self._chance.random()
 
     def start_ms(self, profile: ClientProfile, *, may_be_slow: bool) -> float:
-        """How long a process takes to its first JoinGroup, beyond the restart time of the plan."""
+        """How long a process takes until its first JoinGroup, in addition to the restart time of the plan."""
         start_ms = self._usual_start_ms(profile)
         return start_ms + self._slow_start_ms * self._chance.random() if may_be_slow else start_ms
 
     def _usual_start_ms(self, profile: ClientProfile) -> float:
-        """How long it takes if it is not slow."""
+        """The same for a start that is not slow."""
         share = self._start + self._start_spread * (self._chance.random() - 0.5)
         least, most = profile.start
         return least + (most - least) * min(max(share, 0.0), 1.0)
@@ -96,7 +97,7 @@ class DrawTiming:
     @property
     def notices_after(self) -> float | None:
         """The share of its heartbeat interval after which a member learns of a rebalance; None: when its next heartbeat
-        is due. Nobody knows when those of real members are."""
+        is due. When those of real members are due is not known."""
         return None
 
     def timer_late_ms(self, chance: random.Random) -> int:
@@ -107,7 +108,7 @@ class DrawTiming:
 
 
 class UsualTiming(DrawTiming):
-    """Heartbeat interval and starts are those of most draws."""
+    """The heartbeat interval and starts of most draws."""
 
     def __init__(self, chance: random.Random, heartbeat_interval_ms: int | None, session_timeout_ms: int) -> None:
         super().__init__(chance, heartbeat_interval_ms, session_timeout_ms)
@@ -115,7 +116,7 @@ class UsualTiming(DrawTiming):
         self._start, self._start_spread, self._slow_start_ms = 0.5**QUICKNESS, 0.0, 0.0
 
 
-# -- what happens rarely, and makes the most or the least of a plan
+# -- rare timings that lead to the extremes of a plan's outcome
 
 
 class AllAtOnce(UsualTiming):
@@ -137,10 +138,10 @@ class AllAtOnce(UsualTiming):
 
 
 class OneByOne(UsualTiming):
-    """The processes of a batch stop and join one after another, so that each of them finds a group that is about to
-    rebalance, or has done so."""
+    """The processes of a batch stop and join one after another, so each of them finds a group that is about to
+    rebalance, or has just done so."""
 
-    #: Whether those that are started last are the first to join.
+    #: Whether the processes that are started last are the first to join.
     is_last_first = False
 
     def __init__(self, chance: random.Random, heartbeat_interval_ms: int | None, session_timeout_ms: int) -> None:
@@ -153,7 +154,7 @@ class OneByOne(UsualTiming):
         self._started = 0
 
     def phase(self) -> float:
-        """As far apart as they can be, for any number of members."""
+        """Phases as far apart as possible, for any number of members."""
         self._phase = (self._phase + _GOLDEN_SHARE) % 1.0
         return self._phase
 
@@ -166,8 +167,9 @@ class OneByOne(UsualTiming):
 
 
 class NoticedInBetween(OneByOne):
-    """The processes of a batch are as far apart as they can be, and the others notice each of them before the next one
-    stops or joins. Chance finds that seldom: their heartbeats have to be due within a part of a second."""
+    """The processes of a batch are as far apart as possible, and the other members notice each of them before the next
+    one stops or joins. Random draws seldom find that, because the heartbeats must be due within a fraction of a
+    second."""
 
     def __init__(self, chance: random.Random, heartbeat_interval_ms: int | None, session_timeout_ms: int) -> None:
         super().__init__(chance, heartbeat_interval_ms, session_timeout_ms)
@@ -179,13 +181,13 @@ class NoticedInBetween(OneByOne):
 
 
 class NoticedLastFirst(NoticedInBetween):
-    """The same the other way round."""
+    """Like `NoticedInBetween`, but the processes that are started last join first."""
 
     is_last_first = True
 
 
 class SlowestLast(AllAtOnce):
-    """All processes of a batch start at once but one, which takes as long as a start may take."""
+    """All processes of a batch start immediately except one, which takes as long as a start can take."""
 
     def __init__(self, chance: random.Random, heartbeat_interval_ms: int | None, session_timeout_ms: int) -> None:
         super().__init__(chance, heartbeat_interval_ms, session_timeout_ms)
@@ -203,7 +205,8 @@ class SlowestLast(AllAtOnce):
 
 
 class OneLibraryLast(UsualTiming):
-    """Java processes start as quickly, those with other libraries as slowly as they can, or the reverse."""
+    """Java processes start as quickly as possible and those with other libraries as slowly as possible, or the
+    reverse."""
 
     def __init__(self, chance: random.Random, heartbeat_interval_ms: int | None, session_timeout_ms: int) -> None:
         super().__init__(chance, heartbeat_interval_ms, session_timeout_ms)
@@ -215,8 +218,8 @@ class OneLibraryLast(UsualTiming):
 
 
 class RejoinsBeforeItStops(AllAtOnce):
-    """The first process of a batch stops just before all heartbeats are due, the others soon after: they have joined
-    the rebalance that it caused."""
+    """The first process of a batch stops just before all heartbeats are due, and the others soon after, when they have
+    joined the rebalance that it caused."""
 
     def __init__(self, chance: random.Random, heartbeat_interval_ms: int | None, session_timeout_ms: int) -> None:
         super().__init__(chance, heartbeat_interval_ms, session_timeout_ms)
@@ -232,7 +235,7 @@ class RejoinsBeforeItStops(AllAtOnce):
 
 
 class Quickest(AllAtOnce):
-    """Everything is as quick as it may be, also the end of a session."""
+    """Everything is as quick as possible, including the end of a session."""
 
     def phase(self) -> float:
         return 0.999
@@ -243,7 +246,8 @@ class Quickest(AllAtOnce):
 
 
 class QuickBeforeNoticed(Quickest):
-    """The same, and others learn of it as late as they may, so that much of it is one rebalance."""
+    """Everything is as quick as possible, but the other members learn of it as late as possible, so that much of it is
+    one rebalance."""
 
     @property
     def notices_after(self) -> float:
@@ -251,7 +255,8 @@ class QuickBeforeNoticed(Quickest):
 
 
 class Slowest(UsualTiming):
-    """Everything takes as long as it may, but for some that learn of a rebalance at once, and wait for the others."""
+    """Everything takes as long as possible, except that some members learn of a rebalance immediately and wait for the
+    others."""
 
     @property
     def notices_after(self) -> float:
@@ -267,16 +272,16 @@ class Slowest(UsualTiming):
         return profile.start[1] + (SLOW_START_MS if may_be_slow else 0.0)
 
 
-#: Those that differ from others in how processes start.
+#: The timings that differ from others in how processes start.
 EXTREME_STARTS = (SlowestLast, OneLibraryLast)
-#: Each of them is played several times.
+#: The extreme timings, each of which is played several times.
 EXTREME_TIMINGS = (AllAtOnce, OneByOne, *EXTREME_STARTS, RejoinsBeforeItStops)
-#: The same where several processes stop or start at about the same time, while other members look on.
+#: More of them, for when several processes stop or start at about the same time while other members keep running.
 NOTICED = (NoticedInBetween, NoticedLastFirst)
 
 
 def _some_interval_ms(chance: random.Random, session_timeout_ms: int) -> int:
-    """A heartbeat interval that somebody may have configured."""
+    """A random heartbeat interval that someone could have configured."""
     if chance.random() < USUAL_INTERVAL_SHARE:
         return usual_heartbeat_interval_ms(session_timeout_ms)
     most = min(HEARTBEAT_INTERVAL_MS, session_timeout_ms // 3)
@@ -292,21 +297,21 @@ def heartbeat_period_ms(profile: ClientProfile, interval_ms: int, chance: Random
 
 
 def promptly(share: float) -> float:
-    """The share to the power of 8, by which prompt reactions and heartbeats are more usual than slow ones: by products,
-    which come to the same in arrays (`bulk.arrays`)."""
+    """The share to the power of 8, which makes prompt reactions and heartbeats more common than slow ones. It is
+    computed by products, which give the same result in arrays (`bulk.arrays`)."""
     square = share * share
     fourth = square * square
     return fourth * fourth
 
 
 def reaction_ms(chance: RandomStream, span: Span) -> float:
-    """How long a client takes this time: mostly about the least."""
+    """How long a client takes this time: usually close to the least."""
     least, most = span
     return least + (most - least) * promptly(chance.random())
 
 
 def draw_ms(chance: RandomStream, span: Span) -> float:
-    """How long something takes this time: mostly a time from the span, now and then longer. It takes one random
+    """How long something takes this time: usually a time within the span, occasionally longer. Uses one random
     number."""
     least, most = span
     word = chance.word()

@@ -23,7 +23,8 @@ class ScheduledCall:
 
 
 class VirtualClock:
-    """Time passes only in `run_next`. Calls that are due at the same time are made in the order of scheduling."""
+    """Time passes only in `run_next`. Calls that are due at the same time are made in the order in which they were
+    scheduled."""
 
     __slots__ = ("_heap", "_sequence", "now_ms")
 
@@ -33,7 +34,7 @@ class VirtualClock:
         self._heap: list[_Entry] = []
 
     def at(self, at_ms: float, action: Callable[..., None], *arguments: Any) -> ScheduledCall:
-        """Schedule a call for that time, or for now if that is past."""
+        """Schedule a call for that time, or for now if that time has passed."""
         at_ms = max(at_ms, self.now_ms)
         call = ScheduledCall(at_ms, action, arguments)
         self._sequence += 1
@@ -49,7 +50,7 @@ class VirtualClock:
         heapq.heappush(self._heap, (at_ms, self._sequence, None, action, arguments))
 
     def run_next_before(self, limit_ms: float) -> bool:
-        """Make the next call if it is due before that time. False if it is not."""
+        """Make the next call if it is due before that time; otherwise return False."""
         heap = self._heap
         while heap:
             at_ms, _, call, action, arguments = heap[0]

@@ -1,10 +1,11 @@
 """A group coordinator and its clients in virtual time: the network between them, and a log of what happens.
 
-The coordinator is the real engine. A request takes a drawn time to arrive, and so does its reply; a connection keeps
-the order of requests.
+The coordinator is the real engine. A request takes a randomly drawn time to arrive, and so does its reply; a connection
+keeps the order of requests.
 
-Heartbeats of a calm group change nothing but the session's deadline, and are left out as long as no session ends by it.
-`WorldObserver.rebalance_began` brings them back; a member that stops hands in its last one (`scripted_member`)."""
+Heartbeats of a calm group change nothing but the session's deadline, and are left out as long as no session ends
+because of that. `WorldObserver.rebalance_began` brings them back; a member that stops hands in its last one
+(`scripted_member`)."""
 
 import math
 import random
@@ -45,20 +46,20 @@ from kgm.simulation.play.timing import NETWORK_MS, DrawTiming, draw_ms
 from kgm.simulation.play.virtual_clock import VirtualClock
 from kgm.text.wording import many
 
-#: When a plan starts. Late enough that what happened before it has a positive time too.
+#: When a plan starts. Late enough that earlier events have positive times too.
 START_MS = 1_000_000
-#: When something was committed, before the group is loaded.
+#: How long before the group is loaded its offsets were committed.
 _COMMITTED_BEFORE_MS = 60_000
 
 
-#: A process: a client and its life.
+#: A process: a client and the number of its life.
 _Connection = tuple["Client", int]
 _Arrival = tuple["Client", int, Message, int, Callable[[Any], None] | None]
 
 
 class Client(Protocol):
-    """Who sends requests. life: counts its starts and stops; a reply to an earlier life is lost. chance: what is
-    drawn for it (`World.stream`)."""
+    """A sender of requests. life: counts its starts and stops; a reply to an earlier life is lost. chance: its random
+    numbers (`World.stream`)."""
 
     client_id: str
     client_host: str
@@ -75,8 +76,8 @@ LEAVE_VERSION = 5
 
 
 class LeaveSender:
-    """Who sends a LeaveGroup for members: an operator who removes them, or a process that is about to end. stream: the
-    name of what is drawn for it."""
+    """The sender of a LeaveGroup for members: an operator who removes them, or a process that is about to end. stream:
+    the name of its random stream."""
 
     client_id = identity = "kgm"
     client_host = "/127.0.0.1"
@@ -88,7 +89,7 @@ class LeaveSender:
 
 
 class WorldObserver(Protocol):
-    """Is told what happens in a world, when it happens."""
+    """Is notified of what happens in a world, when it happens."""
 
     def rebalance_began(self) -> None:
         """The coordinator began a rebalance of a classic group, or raised the epoch of a consumer group."""
@@ -108,13 +109,13 @@ class WorldObserver(Protocol):
 
 
 class CoordinatorWatcher(Protocol):
-    """Who plays members without events (`bulk`), and has to tell the coordinator of them before it does anything."""
+    """Plays members without events (`bulk`), and has to bring the coordinator up to date before it does anything."""
 
     def coordinator_acts(self) -> None:
         """The coordinator is about to handle a request, or a timer that has expired."""
 
     def coordinator_writes(self, records: Sequence[Record]) -> None:
-        """The coordinator is about to write these records. It must not be asked for anything meanwhile."""
+        """The coordinator is about to write these records. The coordinator must not be called in the meantime."""
 
 
 class Unobserved:
@@ -128,11 +129,11 @@ class Unobserved:
 
 
 class World:
-    """One draw. Everything that cannot be known is drawn: for each client from a stream of its own (`stream`), member
-    ids from another one, and the rest from `chance`. The same seed gives the same draw.
+    """One draw. Everything that cannot be known is drawn at random: for each client from its own stream (`stream`),
+    member ids from another one, and the rest from `chance`. The same seed gives the same draw.
 
-    timing: what all members have in common in the draw. is_deleted_when_empty: see `Retention`. cache: of other draws,
-    to go on with."""
+    timing: what all members have in common in the draw. is_deleted_when_empty: see `Retention`. cache: the cache of
+    other draws, to reuse."""
 
     def __init__(
         self, group: StartingGroup, settings: BrokerSettings, seed: str, *, heartbeat_interval_ms: int | None = None,
@@ -157,7 +158,7 @@ class World:
         self.timeline: list[TimelineEvent] = []
         #: All records, if they are kept: by default they are not.
         self.kept_records: list[Record] | None = None
-        #: Member ids that were drawn, so that the real ones will be others.
+        #: Member ids that were drawn at random, so the real ones will differ.
         self.drawn_member_ids: set[str] = set()
         self.generation = group.generation
         self.rebalances = 0
@@ -166,7 +167,7 @@ class World:
         self.fenced: list[str] = []
         self.refused_joins = 0
         self.in_flight = 0
-        #: Whether a classic group is in a rebalance, and whether its new assignment is not written yet.
+        #: Whether a classic group is in a rebalance, and whether its new assignment has not been written yet.
         self.is_rebalancing = self.awaits_assignment = False
         #: Members that still have something to do before the group can be stable.
         self.unfinished: set[Client] = set()
@@ -177,7 +178,7 @@ class World:
         self.consumer_heartbeat_ms = float(settings.group_consumer_heartbeat_interval_ms)
         self.consumer_session_ms = settings.group_consumer_session_timeout_ms
         self._target_epoch = group.generation
-        #: How far the counter had come when it started again: an empty classic group becomes a new consumer group.
+        #: The counter's value when it was reset, because an empty classic group became a new consumer group.
         self.epochs_before = 0
         self.is_new_group = False
         self._is_emptied = False
@@ -190,7 +191,7 @@ class World:
         self._unanswered: dict[_Connection, deque[_Arrival]] = {}
         self._connection_of: dict[int, _Connection] = {}
         self._when_answered: dict[_Connection, Callable[[], None]] = {}
-        if not settings.group_initial_rebalance_delay_ms:  # what timers are late by is nothing beside other delays
+        if not settings.group_initial_rebalance_delay_ms:  # next to longer delays, the lateness of timers is negligible
             late_ms = self.timing.timer_late_ms(random.Random(seed + "/timers"))  # noqa: S311
             settings = replace(settings, group_initial_rebalance_delay_ms=late_ms)
         self.engine = Coordinator(
@@ -233,7 +234,7 @@ class World:
     # -- chance
 
     def stream(self, name: str) -> RandomStream:
-        """What is drawn for a client by this name, through all its lives."""
+        """The random stream of the client with this name, through all its lives."""
         stream = self._streams.get(name)
         if stream is None:
             stream = self._streams[name] = RandomStream(self._seed, name)
@@ -260,13 +261,14 @@ class World:
         self.clock.post(arrives_ms, self._hand_over, client, client.life, on_reply, message)
 
     def hand_in(self, request: Request, at_ms: float) -> None:
-        """Handle a request without the network: a heartbeat that was left out, with the time it would have had."""
+        """Handle a request without the network: a heartbeat that was left out, with the time at which it would have
+        arrived."""
         self._coordinator_acts()
         self.requests += 1
         self.runtime.handle(request, ticket=Ticket(self.requests), now=Millis(int(at_ms)))
 
     def when_answered(self, client: Client, life: int, action: Callable[[], None]) -> None:
-        """Do something as soon as the broker has answered all requests of a process; at once if it has."""
+        """Do something as soon as the broker has answered all requests of a process; immediately if it already has."""
         if (client, life) in self._unanswered:
             self._when_answered[client, life] = action
         else:
@@ -275,8 +277,8 @@ class World:
     def _arrive(
         self, client: Client, life: int, message: Message, version: int, on_reply: Callable[[Any], None] | None
     ) -> None:
-        """Handle a request, unless the one before it on the same connection is not answered yet: brokers read no
-        further until it is. So a member whose JoinGroup waits for others cannot leave."""
+        """Handle a request, unless the one before it on the same connection has not been answered yet: brokers do not
+        read on until it is. So a member whose JoinGroup waits for others cannot leave."""
         unanswered = self._unanswered.get((client, life))
         if unanswered is not None:
             unanswered.append((client, life, message, version, on_reply))
@@ -308,7 +310,7 @@ class World:
                 self._read_on(connection)
 
     def _read_on(self, connection: "_Connection") -> None:
-        """The request that kept others waiting is answered."""
+        """The request that kept others waiting has been answered."""
         arrivals = self._unanswered.pop(connection)
         if arrivals:
             at_ms = self.clock.now_ms + draw_ms(connection[0].chance, NETWORK_MS)
@@ -324,7 +326,7 @@ class World:
             on_reply(message)
 
     def next_event_ms(self) -> float:
-        """When the next event is; infinite if there is none."""
+        """The time of the next event in ms; infinite if there is none."""
         next_at, deadline = self.clock.next_at(), self.runtime.next_deadline()
         return min(math.inf if next_at is None else next_at, math.inf if deadline is None else deadline)
 
@@ -370,7 +372,8 @@ class World:
             self.awaits_assignment = False
 
     def _appended(self, records: Sequence[Record], _producer: Producer | None = None) -> None:
-        """The records of `__consumer_offsets` contain every generation and epoch, and who got an assignment."""
+        """The records of `__consumer_offsets` contain every generation and epoch, and which members got an
+        assignment."""
         removed = []
         if self.watcher is not None:
             self.watcher.coordinator_writes(records)
@@ -402,12 +405,13 @@ class World:
             self.observer.members_removed(removed, replaced)
 
     def _group_deleted(self, first: int) -> None:
-        """The broker has found the group empty and without offsets. Who joins now is in another group."""
+        """The broker has found the group empty and without offsets. Members that join from now on are in a new
+        group."""
         self._count_from(first)
         self.note("deleted", "the broker deletes the group, which is empty and has no committed offsets")
 
     def _count_from(self, first: int) -> None:
-        """Generations or epochs are those of another group from now on."""
+        """From now on generations or epochs belong to another group."""
         self.is_new_group = True
         self._is_emptied = False
         self.epochs_before += self.generation - first
@@ -457,7 +461,8 @@ class World:
     # -- rounds in bulk
 
     def waits_for(self, ticket: Ticket) -> Client | None:
-        """Who waits for the reply to a request, and has sent nothing since; None if its process has ended."""
+        """The client that waits for the reply to a request, and has sent nothing since; None if its process has
+        ended."""
         waiting = self._waiting.get(ticket)
         if waiting is None:
             return None

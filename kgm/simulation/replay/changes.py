@@ -9,7 +9,7 @@ from kgm.simulation.replay.recorded_group import MemberRun, Moment, RecordedProc
 
 
 class GroupChangeKind(enum.Enum):
-    """What may be changed in a group."""
+    """What can be changed in a group."""
 
     STATIC_MEMBERSHIP = "static-membership"
     """Each process gets a group instance id."""
@@ -17,13 +17,13 @@ class GroupChangeKind(enum.Enum):
     STATIC_AND_SESSION = "static-membership-and-session-timeout"
     ASSIGNOR = "assignor"
     TOGETHER = "restart-together"
-    """Restarts that began one soon after another begin at the same time."""
+    """Restarts that began shortly after one another begin at the same time."""
     ONE_AT_A_TIME = "restart-one-at-a-time"
-    """Of restarts that overlapped, each begins when the one before is over."""
+    """Restarts that overlapped happen one after the other: each begins when the one before is over."""
     KEEP_RUNNING = "keep-running"
-    """Consumers that come and go all the time stay."""
+    """Consumers that keep coming and going stay."""
     MAX_POLL_INTERVAL = "max-poll-interval"
-    """Members whose applications stalled stay."""
+    """Members whose applications stalled stay in the group."""
 
     @property
     def is_about_restarts(self) -> bool:
@@ -33,17 +33,17 @@ class GroupChangeKind(enum.Enum):
 
 #: Restarts that begin within this time of the end of another one belong to the same rollout.
 _ROLLOUT_GAP_MS = 300_000
-#: With fewer restarts it is no rollout.
+#: Fewer restarts than this are not a rollout.
 _LEAST_RESTARTS = 3
-#: So long the group is left alone between two restarts that are made one at a time.
+#: How long the group is left alone between two restarts when they happen one at a time.
 _CALM_MS = 10_000
-#: A process with so many starts comes and goes all the time.
+#: A process with at least this many starts keeps coming and going.
 _MANY_STARTS = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupChange:
-    """A change to a group. processes: whose consumers stay, of KEEP_RUNNING. max_poll_interval_ms: of
+    """A change to a group. processes: for KEEP_RUNNING, the processes whose consumers stay. max_poll_interval_ms: for
     MAX_POLL_INTERVAL; also the rebalance timeout of the members."""
 
     kind: GroupChangeKind
@@ -78,12 +78,12 @@ def _each(group: ReplayedGroup, changed: Callable[[RecordedProcess], RecordedPro
 
 
 def _with_instance_id(process: RecordedProcess) -> RecordedProcess:
-    """A static member, named as its processes are."""
+    """A static member, named after its process."""
     return replace(process, group_instance_id=process.group_instance_id or process.name)
 
 
 def _kept(process: RecordedProcess) -> RecordedProcess:
-    """One run in place of all."""
+    """One run that replaces all of them."""
     first, last = process.runs[0], process.runs[-1]
     run = MemberRun(
         member_id=first.member_id, start=first.start, end=last.end, ended=last.ended, is_end_sure=last.is_end_sure
@@ -92,7 +92,8 @@ def _kept(process: RecordedProcess) -> RecordedProcess:
 
 
 def stall_lengths_ms(group: ReplayedGroup) -> list[int]:
-    """How long each stall took of which the process came back, from its last poll to the next one, shortest first."""
+    """The length in ms of each stall that ended with the process coming back, from its last poll to the next one,
+    shortest first."""
     return sorted(
         _stall_ms(group, run, following)
         for process in group.processes
@@ -102,14 +103,14 @@ def stall_lengths_ms(group: ReplayedGroup) -> list[int]:
 
 
 def _stall_ms(group: ReplayedGroup, run: MemberRun, following: MemberRun) -> int:
-    """The member left when max.poll.interval.ms had passed, and joined with its next poll."""
+    """The length of a stall: the member left when max.poll.interval.ms had passed, and joined with its next poll."""
     assert run.ended is not None
     assert following.start is not None
     return group.rebalance_timeout_ms + max(following.start.latest_ms - run.ended.latest_ms, 0)
 
 
 def _with_max_poll_interval(group: ReplayedGroup, interval_ms: int) -> ReplayedGroup:
-    """No run ends with a stall that is shorter."""
+    """The group in which no run ends because of a stall of at most `interval_ms`."""
 
     def lasting(process: RecordedProcess) -> RecordedProcess:
         runs: list[MemberRun] = []
@@ -125,7 +126,7 @@ def _with_max_poll_interval(group: ReplayedGroup, interval_ms: int) -> ReplayedG
 
 
 def restless_processes(group: ReplayedGroup) -> tuple[str, ...]:
-    """The names of processes that come and go all the time, if most others do not."""
+    """The names of processes that keep coming and going, if most others do not."""
     names = tuple(process.name for process in group.processes if len(process.runs) >= _MANY_STARTS)
     return names if 2 * len(names) <= len(group.processes) else ()
 
@@ -144,7 +145,7 @@ class Restart:
 
 
 def rollouts(group: ReplayedGroup) -> list[list[Restart]]:
-    """Restarts of several processes, one soon after the other, in the order in which they stopped."""
+    """Restarts of several processes shortly after one another, in the order in which the processes stopped."""
     clusters: list[list[Restart]] = []
     for each in sorted(restarts(group), key=lambda each: (each.down.latest_ms, each.process)):
         last = clusters[-1] if clusters else []
@@ -168,13 +169,13 @@ def restarts(group: ReplayedGroup) -> Iterable[Restart]:
 
 
 def _together(rollout: list[Restart]) -> list[int]:
-    """By how much each restart is moved so that all processes stop when the first one does."""
+    """By how much each restart is shifted, in ms, so that all processes stop when the first one does."""
     first = rollout[0].down.latest_ms
     return [first - each.down.latest_ms for each in rollout]
 
 
 def _one_at_a_time(rollout: list[Restart]) -> list[int]:
-    """By how much each restart is moved so that it begins when the one before is over."""
+    """By how much each restart is shifted, in ms, so that it begins when the one before is over."""
     shifts, free_ms = [], 0
     for each in rollout:
         shifts.append(max(free_ms - each.down.latest_ms, 0))

@@ -24,15 +24,15 @@ from kgm.simulation.play.timing import DrawTiming
 from kgm.simulation.play.world import LEAVE_VERSION, START_MS, Client, LeaveSender, World
 from kgm.simulation.replay.recorded_group import MemberRun, Moment, RecordedProcess, ReplayedGroup, RunEnd
 
-#: How long the group is watched after the last thing that was done to it, beyond a session.
+#: How long the group is watched after the last thing that was done to it, in addition to a session.
 _AFTERWARDS_MS = 30_000
-#: Between a request that a process sends and the record that shows it.
+#: The time between a request that a process sends and the record that shows it.
 _SPARE_MS = 150
-#: A session expires so long after others have joined in the same rebalance.
+#: How long after others have joined a session expires in the same rebalance.
 _EXPIRY_AFTER_MS = 100
-#: A supervisor starts a process again that the group has refused.
+#: After how long a supervisor restarts a process that the group has refused.
 _RETRY_MS = 5_000
-#: An impossible history may keep members joining for ever.
+#: A limit, because an impossible history may keep members joining forever.
 _REQUESTS_PER_RUN = 4_000
 
 
@@ -40,23 +40,23 @@ class Spacing(enum.Enum):
     """How far apart things happened."""
 
     AS_RECORDED = enum.auto()
-    """What led to the same rebalance happened at the same time."""
+    """Everything that led to the same rebalance happened at the same time."""
     APART = enum.auto()
-    """What led to the same rebalance happened one after the other."""
+    """The things that led to the same rebalance happened one after the other."""
     CLOSE = enum.auto()
-    """What led to one rebalance happened as soon as could be after what led to the one before."""
+    """Whatever led to a rebalance happened as soon as possible after whatever led to the one before."""
     ANY = enum.auto()
-    """Each thing happened at some time of its own."""
+    """Each thing happened at its own random time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayDraw:
-    """What the records leave open, decided in one way.
+    """One choice for everything that the records leave open.
 
     heartbeat_interval_ms: how soon members learn of a rebalance. initial_delay_ms: the broker's
-    `group.initial.rebalance.delay.ms`. lag: how long the last heartbeat was before a process stopped, from 0 to 1
-    heartbeat interval; None: drawn for each. unsure_expired: whether processes of which it is not known how they ended
-    left (False) or expired (True); None: drawn for each."""
+    `group.initial.rebalance.delay.ms`. lag: how long before a process stopped its last heartbeat was, from 0 to 1
+    heartbeat interval; None: drawn for each process. unsure_expired: whether processes whose kind of end is not known
+    left (False) or expired (True); None: drawn for each process."""
 
     seed: str
     heartbeat_interval_ms: int
@@ -75,7 +75,7 @@ class StampedRecord:
 
 
 class _PromptTiming(DrawTiming):
-    """The records tell when processes joined: what they did before does not matter."""
+    """The records show when processes joined, so what they did before that does not matter."""
 
     def start_ms(self, profile: ClientProfile, *, may_be_slow: bool) -> float:  # noqa: ARG002
         return self._chance.random()
@@ -108,8 +108,8 @@ class _RecordingWorld(World):
 
 
 class Replay:
-    """One way in which the group may have been, with everything that the records leave open decided by a draw. It is
-    the observer of its world."""
+    """One way in which the history may have happened, with a draw deciding everything that the records leave open. It
+    is also the observer of its world."""
 
     def __init__(self, recorded: ReplayedGroup, draw: ReplayDraw) -> None:
         self.recorded, self.draw = recorded, draw
@@ -125,7 +125,7 @@ class Replay:
         return self.world.counting.drops
 
     def play(self) -> tuple[StampedRecord, ...]:
-        """The records of the group from the beginning: first those that it is loaded from."""
+        """The records of the group from the beginning, starting with the ones that it is loaded from."""
         world = self.world
         seeds = self._load()
         for process in self.recorded.processes:
@@ -148,7 +148,8 @@ class Replay:
         return ms - self.recorded.from_ms + START_MS
 
     def _at(self, moment: Moment, *, is_start: bool) -> float:
-        """When it happened in this draw: the same for all that led to the same rebalance, unless it is spaced."""
+        """When it happened in this draw: the same time for everything that led to the same rebalance, unless the draw
+        spaces them out."""
         if self.draw.spacing is not Spacing.AS_RECORDED and not moment.is_first:
             return self._virtual(self._spaced_ms(moment, is_start=is_start))
         drawn = self._drawn.get(moment)
@@ -163,8 +164,8 @@ class Replay:
         return drawn
 
     def _spaced_ms(self, moment: Moment, *, is_start: bool) -> float:
-        """A process stops before the next one starts. Stops that are late and starts that are early come close to those
-        of other rebalances. What happened at any time of its own may have happened in the other order."""
+        """A process stops before the next one starts. Late stops and early starts come close to those of neighboring
+        rebalances. Things that happened at times of their own may have happened in the other order."""
         share = self._chance.random()
         if self.draw.spacing is not Spacing.ANY:
             is_late = is_start is (self.draw.spacing is Spacing.APART)
@@ -205,9 +206,10 @@ class Replay:
         at_ms = self._at(run.ended, is_start=False)
         match self._end_of(run):
             case RunEnd.EXPIRY:
-                # Had it expired before others joined in the same rebalance, the group might have been empty in between.
+                # If it had expired before others joined in the same rebalance, the group might have been empty in
+                # between.
                 expired_ms = at_ms + _EXPIRY_AFTER_MS
-                # It was there when the rebalance before had ended.
+                # It was still there when the previous rebalance ended.
                 vanished_ms = max(expired_ms - self.recorded.expired_after_ms, self._virtual(run.ended.earliest_ms))
                 clock.at(vanished_ms, self._vanish, member, 0.0)
             case RunEnd.LEAVE:
@@ -237,13 +239,13 @@ class Replay:
         member.start()
 
     def _vanish(self, member: ScriptedMember, lag_ms: float) -> None:
-        """The process ends without a word. lag_ms: how long after its last heartbeat."""
+        """The process ends without leaving the group. lag_ms: how long after its last heartbeat."""
         if member.is_up:
             member.last_beat_ms = max(self.world.clock.now_ms - lag_ms, member.last_beat_ms)
             member.stop(Stop.CRASH)
 
     def _leave(self, member: ScriptedMember) -> None:
-        """The consumer is closed: a static member of a classic group says nothing (KIP-345)."""
+        """The consumer is closed: a static member of a classic group sends nothing (KIP-345)."""
         if isinstance(member, ScriptedConsumerMember):
             member.stop(Stop.CLEAN)
         elif member.spec.group_instance_id is not None:
@@ -271,7 +273,7 @@ class Replay:
     def members_removed(self, member_ids: Sequence[str], replaced: frozenset[str]) -> None: ...
 
     def start_refused(self, member: Client) -> None:
-        """A consumer group refuses a process while another one has its instance id. A supervisor starts it again."""
+        """A consumer group refuses a process while another one has its instance id. A supervisor restarts it."""
         assert isinstance(member, ScriptedMember)
         self.world.clock.after(_RETRY_MS, self._start_again, member, member.life)
 

@@ -1,4 +1,4 @@
-"""What a history says of a group, in the form in which it can be played again."""
+"""What a history contains about a group, in a form that can be replayed."""
 
 import enum
 from collections.abc import Mapping
@@ -12,9 +12,9 @@ class RunEnd(enum.Enum):
     """How a process stopped being a member."""
 
     LEAVE = "leave"
-    """It left by itself."""
+    """It left on its own."""
     EXPIRY = "expiry"
-    """It stopped without a word, and its session expired."""
+    """It stopped without leaving the group, and its session expired."""
     REMOVAL = "removal"
     """It stopped, and an admin removed it."""
     SUCCESSION = "succession"
@@ -23,8 +23,8 @@ class RunEnd(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
-    """A time that is known within bounds, in ms since 1970. What has the same bounds happened in the same rebalance, at
-    the same time. is_first: members that join now find the group without members."""
+    """A time that is known within bounds, in ms since 1970. Things with the same bounds happened in the same rebalance,
+    at the same time. is_first: whether members that join at this moment find the group without members."""
 
     earliest_ms: int
     latest_ms: int
@@ -33,13 +33,13 @@ class Moment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberRun:
-    """One process, from its first JoinGroup until it is a member no more.
+    """One process, from its first JoinGroup until it is no longer a member.
 
-    member_id: the recorded one. start: None for a member of the group at the beginning. end: None for one that goes on.
-    ended: when it left, was removed, or its session expired; of a succession, when the process stopped. is_end_sure:
-    whether the records show that it ended in this way, and not by an expiry. is_stall: whether it is the same process
-    that goes on with the next run: its application did not poll within max.poll.interval.ms; is_stall_sure: whether
-    that is certain."""
+    member_id: the recorded one. start: None for a member of the group at the beginning. end: None for a run that
+    continues. ended: when it left, was removed, or its session expired; for a succession, when the process stopped.
+    is_end_sure: whether the records show that it ended in this way, and not by an expiry. is_stall: whether the same
+    process continues with the next run, because its application did not poll within max.poll.interval.ms.
+    is_stall_sure: whether that is certain."""
 
     member_id: str
     start: Moment | None
@@ -52,10 +52,10 @@ class MemberRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedProcess:
-    """A process and those that were started in its place, in order: as many `runs` as there were starts.
+    """A process and the ones that were started in its place, in order: as many `runs` as there were starts.
 
-    name: its group instance id, or a name that stands for one. is_restart_sure: whether the later runs are known to be
-    of the same process. owned: what it has at the beginning."""
+    name: its group instance id, or a name that stands in for one. is_restart_sure: whether the later runs are known to
+    be of the same process. owned: what it has at the beginning."""
 
     name: str
     group_instance_id: str | None
@@ -69,9 +69,10 @@ class RecordedProcess:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayedGroup:
-    """A group in a time of which everything is known. topics: partition counts. leader: a member id. from_ms, to_ms:
-    since 1970; nothing is done to it afterwards, but sessions may still expire. generation: at the beginning.
-    expired_after_ms: the session timeout when it was recorded: so long before an expiry a process stopped."""
+    """A group during a time about which everything is known. topics: partition counts. leader: a member id. from_ms,
+    to_ms: since 1970; nothing is done to the group afterwards, but sessions may still expire. generation: at the
+    beginning. expired_after_ms: the session timeout when it was recorded, which is how long before an expiry a process
+    stopped."""
 
     group_id: str
     protocol: GroupProtocol
@@ -88,10 +89,10 @@ class ReplayedGroup:
 
     @property
     def unsure_restarts(self) -> int:
-        """How many processes may not have been started in place of the one that they are taken for."""
+        """How many processes are assumed to be restarts of another one, but may not be."""
         return sum(len(process.runs) - 1 for process in self.processes if not process.is_restart_sure)
 
     @property
     def has_unsure_ends(self) -> bool:
-        """Whether it is not known of each member whether it left or its session expired."""
+        """Whether for some member it is not known whether it left or its session expired."""
         return any(not run.is_end_sure for process in self.processes for run in process.runs)

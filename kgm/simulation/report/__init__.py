@@ -1,1 +1,1 @@
-"""What a simulation predicts: the prediction as values (`prediction`), and what limits it in words (`caveats`)."""
+"""What a simulation predicts: the prediction as values (`prediction`), and its limits in words (`caveats`)."""

@@ -1,4 +1,4 @@
-"""What a reader has to know before trusting a prediction, in words."""
+"""What a reader should know before trusting a prediction, in words."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -16,14 +16,14 @@ from kgm.text.braces import as_list
 from kgm.text.shell import shell_word
 from kgm.text.wording import many, typed
 
-#: A suggested command names at most so many ids.
+#: The most ids that a suggested command names.
 _MOST_IDS = 5
 INITIAL_DELAY = "group.initial.rebalance.delay.ms"
 
 
 class Caveats(NamedTuple):
-    """The most important first: what is open, and what depends on timing; then what follows from what was assumed. What
-    was assumed of the group itself belongs in between."""
+    """The most important first: what is open, and what depends on timing; then what follows from assumptions. What was
+    assumed about the group itself belongs in between."""
 
     open: tuple[str, ...]
     assumed: tuple[str, ...]
@@ -72,8 +72,8 @@ def _may_be_deleted(group: StartingGroup, settings: BrokerSettings) -> str:
 
 
 def session_caveats(shorter: Sequence[Draw], session_timeout_ms: int) -> tuple[str, ...]:
-    """What a session timeout shorter than the assumed one would change. shorter: draws with it, none if it changes
-    nothing."""
+    """What a session timeout shorter than the assumed one would change. shorter: draws with the shorter one; empty if
+    it changes nothing."""
     if not shorter:
         return ()
     one = shorter[0]
@@ -91,14 +91,14 @@ def is_foreign(snapshot: GroupSnapshot, plan: Plan) -> bool:
 
 
 def assumes_topics(snapshot: GroupSnapshot, group: StartingGroup) -> bool:
-    """Whether partition counts or subscriptions had to be assumed, because the snapshot leaves them out."""
+    """Whether partition counts or subscriptions had to be assumed, because the snapshot lacks them."""
     is_read = all(member.topics is not None or member.regex for member in snapshot.members)
     return not is_read or not group.topics.keys() <= {topic.name for topic in snapshot.topics}
 
 
 def version_caveats(snapshot: GroupSnapshot, plan: Plan, *, depends_on_version: bool) -> tuple[str, ...]:
-    """Which version of Kafka is assumed, where that is not known. depends_on_version: whether another version that the
-    broker may have does something else."""
+    """Which version of Kafka is assumed, if it is not known. depends_on_version: whether another version that the
+    broker may run behaves differently."""
     reference = f"Kafka {REFERENCE.major}.{REFERENCE.minor} (--kafka-version)"
     if is_foreign(snapshot, plan):
         text = f"the broker is not a release of Apache Kafka that kgm knows: it is simulated as {reference}"
@@ -110,13 +110,13 @@ def version_caveats(snapshot: GroupSnapshot, plan: Plan, *, depends_on_version: 
         return ()
     text = (
         f"the broker may also be Kafka {' or '.join(map(str, plan.other_versions))}, whose coordinator does something "
-        f"else here: the ranges include that. Shown is {plan.kafka_version} (--kafka-version)"
+        f"else here: the ranges include that. The result shown is for {plan.kafka_version} (--kafka-version)"
     )
     return (text,)
 
 
 def _not_kafka(group: StartingGroup, settings: BrokerSettings, draws: Sequence[Draw]) -> list[str]:
-    """What is supposed that Apache Kafka cannot do, and what it costs."""
+    """Assumed features that Apache Kafka does not have, and what they cost."""
     planned = settings.plans.of(group.group_id)
     if planned is None:
         return []
@@ -153,7 +153,7 @@ def _open(group: StartingGroup, draws: Sequence[Draw]) -> list[str]:
         )
     if any(draw.follows_map_order for draw in draws):
         texts.append(
-            "who gets which partition depends on the order of a Go map, which differs from run to run: so does "
+            "who gets which partition depends on the order of a Go map, which differs from run to run, in "
             f"{group.assignor} of franz-go and sarama"
         )
     if any(draw.refused_joins for draw in draws) and group.protocol is GroupProtocol.CLASSIC:
@@ -229,9 +229,9 @@ def _refused(group: StartingGroup, plan: Plan, settings: BrokerSettings, draws: 
                 else f"it is started again every {plan.retry_every_ms / 1000:g} s"
             )
         texts.append(
-            f"a {'killed ' if plan.stop is Stop.CRASH else ''}static member has not said that it will return: until "
+            f"a {'killed ' if plan.stop is Stop.CRASH else ''}static member has not announced its return: until "
             f"its session ends, up to {session} after its last heartbeat, the broker refuses its next process "
-            f"(UNRELEASED_INSTANCE_ID), {then}. If it is removed first, it can join at once: "
+            f"(UNRELEASED_INSTANCE_ID), {then}. If it is removed first, it can join immediately: "
             f"{_removal_command(group.group_id, list(refused))}"
         )
     if any("GROUP_ID_NOT_FOUND" in event.detail for event in events):
@@ -272,7 +272,7 @@ def _consumer_group(group: StartingGroup, draws: Sequence[Draw]) -> list[str]:
 
 
 def _versions(group: StartingGroup, settings: BrokerSettings) -> list[str]:
-    """What is not known of a broker with the coordinator in Scala."""
+    """What is not known about a broker with the coordinator in Scala."""
     if not settings.behavior.has_scala_maps or group.listing_capacity is not None:
         return []
     text = (

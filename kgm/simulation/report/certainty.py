@@ -1,5 +1,5 @@
-"""What a prediction owes to client libraries whose consumers kgm does not play, although it may have their assignors:
-where it depends on them it is not exact, and its ranges include what they are known to do otherwise."""
+"""How a prediction depends on client libraries whose consumers kgm does not play, although it may have their assignors:
+if it depends on them it is not exact, and its ranges include the known differences in their behavior."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -17,16 +17,17 @@ from kgm.text.names import in_order
 from kgm.text.wording import many, some
 
 _STATELESS = ("range", "roundrobin")
-#: Those whose static leader was seen to rejoin after a restart, where the assignor is none of its `silent_leaders`.
+#: Libraries whose static leader has been observed to rejoin after a restart, unless the assignor is one of their
+#: `silent_leaders`.
 _REJOINING = (FRANZ_GO, KAFKA_PYTHON)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LibraryDoubts:
-    """depends: whether the answer depends on a library that kgm does not surely know. misfit: why the assignor is not
-    the one that kgm knows; None if it is, or if nothing needs an assignment. more_rounds: how many rounds
-    more than Java's each rebalance may take; rejoins: how many there may be where Java has none. total: how many
-    partitions may move; freed: how many must."""
+    """depends: whether the result depends on a library that kgm is not sure about. misfit: why the assignor is not the
+    one that kgm knows; None if it is, or if nothing needs an assignment. more_rounds: how many more rounds than with
+    Java each rebalance may take. rejoins: how many rebalances there may be where Java has none. total: how many
+    partitions may move. freed: how many must move."""
 
     depends: bool = False
     misfit: str | None = None
@@ -42,7 +43,7 @@ class LibraryDoubts:
         return not self.depends and self.misfit is None and not self.moves_are_open
 
     def widened(self, ranges: Ranges) -> Ranges:
-        """The ranges with what is known of the libraries."""
+        """The ranges, widened by what is known about the libraries."""
         generations, rebalances = ranges.generations, ranges.rebalances
         more = max(self.more_rounds * rebalances.max, self.rejoins)
         generations = replace(generations, max=generations.max + more)
@@ -60,8 +61,8 @@ class LibraryDoubts:
 def library_doubts(
     snapshot: GroupSnapshot, group: StartingGroup, plan: Plan, *, has_rebalances: bool
 ) -> LibraryDoubts:  # fmt: skip
-    """What of the draws depends on libraries that kgm does not play, and on whether it knows the assignor.
-    has_rebalances: whether any of them has a rebalance or another generation."""
+    """How the draws depend on libraries that kgm does not play, and on whether it knows the assignor. has_rebalances:
+    whether any of them has a rebalance or another generation."""
     unsure = [member for member in group.members if not is_played(member.client)]
     named = [member for member in unsure if member.identity in plan.named]
     is_classic = group.protocol is GroupProtocol.CLASSIC
@@ -88,21 +89,21 @@ def library_doubts(
     if may_give_up:
         nameless = in_order(member.identity for member in group.members if member.is_nameless)
         texts.append(
-            f"{some(nameless)}: no partitions are named that were kept in a rebalance; if an eager assignor stands "
-            f"beside {group.assignor} in the settings, as in an upgrade, each rebalance takes all partitions of these "
-            f"members, and the ranges include it (--assignor {group.assignor} if there is none)"
+            f"{some(nameless)}: no partitions are named as kept in a rebalance; if an eager assignor is configured "
+            f"along with {group.assignor}, as in an upgrade, each rebalance takes all partitions of these members, "
+            f"and the ranges include that (--assignor {group.assignor} if there is none)"
         )
     writer = snapshot.leader_library
     disguised = is_classic and has_rebalances and _is_disguised(snapshot)
     if disguised and writer is not None:
         texts.append(
-            f"no member seems to be of the library that wrote the assignments ({writer.text}): one of "
-            "them may be of another library than its subscription looks like"
+            f"no member seems to use the library that wrote the assignments ({writer.text}): one of "
+            "them may use another library than its subscription suggests"
         )
     if claims_are_open and (has_rebalances or may_rejoin):
         texts.append(
-            f"members of several libraries share {group.assignor}: a leader of one may read otherwise what members of "
-            "another claim, so that what they keep is not known"
+            f"members of several libraries share {group.assignor}: a leader of one may misread what members of "
+            "another claim, so what they keep is not known"
         )
     if depends:
         texts += _caveats(unsure, group.assignor if is_classic else None)
@@ -121,8 +122,8 @@ def library_doubts(
 
 
 def _is_disguised(snapshot: GroupSnapshot) -> bool:
-    """Whether the assignments are what no member's library writes: a leader that has been replaced may have written
-    them, or a member only looks like another library."""
+    """Whether the assignments are not in the form that any member's library writes: they may come from a leader that
+    has been replaced, or a member only looks like another library."""
     leader = snapshot.leader_library
     clients = [member.client_library for member in snapshot.members if member.client_library is not None]
     names = {name for client in clients for name in client.candidates}
@@ -130,14 +131,14 @@ def _is_disguised(snapshot: GroupSnapshot) -> bool:
 
 
 def is_played(client: ClientLibrary) -> bool:
-    """Whether it is surely of a library whose consumers kgm plays."""
+    """Whether the client is certain to use a library whose consumers kgm plays."""
     names = {client.name} if client.name is not None else {*client.candidates}
     return bool(names) and names <= PLAYED
 
 
 def _returns_otherwise(member: StartingMember, plan: Plan) -> bool:
-    """Whether a static member of a consumer group may do something else than Java's when it is closed, or refused
-    because it was killed: the broker assigns, and libraries differ in nothing else."""
+    """Whether a static member of a consumer group may behave differently from Java's when it is closed, or refused
+    because it was killed. The broker assigns, so libraries differ in nothing else."""
     names = member.client.candidates
     traits = [CLIENTS[name] for name in names if name in CLIENTS]
     is_known = bool(names) and len(traits) == len(names)
@@ -161,7 +162,7 @@ def _is_settled(
 def _restarts_silently(member: StartingMember, group: StartingGroup, plan: Plan, *, leader: str | None) -> bool:
     client = member.client
     traits = [CLIENTS[name] for name in client.candidates if name in CLIENTS]
-    # Whether a library that kgm does not know leaves, is not known.
+    # It is not known whether a library that kgm does not know leaves the group.
     if plan.stop is Stop.CLEAN and (not traits or any(one.leaves_when_static for one in traits)):
         return False
     is_follower = leader is not None and leader != member.member_id
@@ -169,7 +170,7 @@ def _restarts_silently(member: StartingMember, group: StartingGroup, plan: Plan,
 
 
 def _more_rounds(group: StartingGroup, unsure: Sequence[StartingMember]) -> int:
-    """How many rounds more than Java's a rebalance may take with these libraries."""
+    """How many more rounds than with Java a rebalance may take with these libraries."""
     names = {name for member in unsure for name in member.possible_libraries}
     return max((CLIENTS[name].more_rounds.get(group.assignor, 0) for name in names), default=0)
 
@@ -181,14 +182,15 @@ def _may_rejoin(group: StartingGroup, named: Sequence[StartingMember]) -> bool:
 
 
 def _may_assign_anew(group: StartingGroup, named: Sequence[StartingMember]) -> bool:
-    """Whether the rejoin of a leader may move partitions: members of franz-go claim nothing with sticky, and it takes
-    topics in an order that differs from run to run. Seen of two members with 13 and 5 partitions: 10 moved."""
+    """Whether the rejoin of a leader may move partitions: franz-go members claim nothing with sticky, and franz-go
+    takes topics in an order that differs from run to run. Observed with two members that had 13 and 5 partitions: 10
+    moved."""
     is_franz_go = any(FRANZ_GO in one.possible_libraries for one in named if one.group_instance_id is not None)
     return group.assignor == STICKY and len(group.topics) > 1 and is_franz_go
 
 
 def _are_mixed(snapshot: GroupSnapshot, group: StartingGroup) -> bool:
-    """Whether no library that kgm knows is one of which all members, and the leader, may be."""
+    """Whether there is no library known to kgm that all members, and the leader, may run on."""
     seen = [{*member.client.candidates} for member in group.members if member.client.candidates]
     leader = snapshot.leader_library
     if leader is not None and leader.candidates:
@@ -203,7 +205,7 @@ def _misfit(snapshot: GroupSnapshot, group: StartingGroup, plan: Plan) -> str | 
 
 
 def _assigns_otherwise(snapshot: GroupSnapshot, group: StartingGroup, unsure: Sequence[StartingMember]) -> bool:
-    """Whether kgm does not have the assignor of one of those that may lead the group."""
+    """Whether kgm lacks the assignor of one of the members that may lead the group."""
     names = {name for member in unsure for name in member.client.candidates or (None,)}
     if len(group.topics) > 1 and any(
         name in CLIENTS and group.assignor in CLIENTS[name].varying for name in names if name is not None
@@ -215,7 +217,8 @@ def _assigns_otherwise(snapshot: GroupSnapshot, group: StartingGroup, unsure: Se
 
 
 def _freed(group: StartingGroup, plan: Plan) -> int:
-    """How many partitions move in any case: those of members that do not come back, if others are left."""
+    """How many partitions move in any case: the partitions of members that do not come back, if other members are
+    left."""
     gone = {*plan.scale_in, *plan.remove}
     if len(gone) >= len(group.members) + plan.scale_out:
         return 0
@@ -223,7 +226,7 @@ def _freed(group: StartingGroup, plan: Plan) -> int:
 
 
 def _caveats(unsure: Sequence[StartingMember], assignor: str | None) -> list[str]:
-    """assignor: of a classic group."""
+    """assignor: the one of a classic group; None for a consumer group."""
     texts = []
     kinds: dict[str | None, list[StartingMember]] = {}
     for member in unsure:

@@ -1,5 +1,5 @@
-"""Where a prediction depends on what no broker shows: Kafka Streams rebalances by itself, and who wrote an assignment
-decides whether its group can migrate."""
+"""Where a prediction depends on what no broker shows: Kafka Streams rebalances on its own, and which library wrote an
+assignment decides whether its group can migrate."""
 
 from dataclasses import dataclass, replace
 
@@ -13,16 +13,16 @@ from kgm.simulation.plan.starting_group import StartingGroup
 from kgm.simulation.report.prediction import Ranges
 from kgm.text.wording import some
 
-#: Rebalances of one probe: tasks are revoked from their owners, and then assigned to those that have caught up.
+#: Rebalances of one probe: tasks are revoked from their owners, and then assigned to the members that have caught up.
 _OF_A_PROBE = 2
 _OF_AN_ENDPOINT = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrameworkDoubts:
-    """more_rebalances: how many there may be beside those that are played, and `total` partitions may move in them.
-    is_exact: False, too, where the numbers are not in doubt. caveats: why, and what an exact answer takes for
-    granted."""
+    """more_rebalances: how many there may be in addition to those that are played; up to `total` partitions may move in
+    them. is_exact: can be False even if the numbers are not in doubt. caveats: why, and what an exact prediction
+    assumes."""
 
     more_rebalances: int = 0
     total: int = 0
@@ -30,7 +30,7 @@ class FrameworkDoubts:
     caveats: tuple[str, ...] = ()
 
     def widened(self, ranges: Ranges) -> Ranges:
-        """The ranges with those rebalances."""
+        """The ranges, widened by those rebalances."""
         more, moved = self.more_rebalances, self.total if self.more_rebalances else 0
         return replace(
             ranges,
@@ -42,16 +42,16 @@ class FrameworkDoubts:
 
 
 def framework_doubts(snapshot: GroupSnapshot, group: StartingGroup, plan: Plan) -> FrameworkDoubts:
-    """None for a group of consumers whose assignor kgm knows."""
+    """The doubts about the group; none for a group of consumers whose assignor kgm knows."""
     if snapshot.assignor == STREAMS_ASSIGNOR and snapshot.members:
         doubts = _of_streams(snapshot, sum(group.topics.values()))
         return replace(doubts, caveats=(*doubts.caveats, *_alone(snapshot, plan)))
     sink = sink_connector(snapshot.group_id, [member.client_id for member in snapshot.members])
     if sink is not None:
         text = (
-            f"the members are tasks of the sink connector {sink}: what restarts is a worker of Kafka Connect with all "
-            "its tasks, which the leader of the workers holds back for a while. Predict that with the group of the "
-            "workers, and this group is part of it"
+            f"the members are tasks of the sink connector {sink}: in practice a Kafka Connect worker restarts with all "
+            "its tasks, which the leader of the workers holds back for a while. Predict the group of the workers "
+            "instead, and this group is included"
         )
         return FrameworkDoubts(is_exact=False, caveats=(text,))
     if plan.migrate and group.unknown_assignor is not None and not group.has_user_data:
@@ -73,14 +73,14 @@ def _of_streams(snapshot: GroupSnapshot, total: int) -> FrameworkDoubts:
     if endpoints:
         text = (
             "members report an application.server: a process that returns with another one, as a pod with a new "
-            f"address does, rejoins at once, which is one more rebalance. Now: {some(endpoints)}"
+            f"address does, rejoins immediately, which is one more rebalance. Now: {some(endpoints)}"
         )
         return FrameworkDoubts(more_rebalances=_OF_AN_ENDPOINT, total=total, is_exact=False, caveats=(text, same))
     return FrameworkDoubts(caveats=(same,))
 
 
 def _alone(snapshot: GroupSnapshot, plan: Plan) -> list[str]:
-    """What it costs if those that are away at the same time do not come back."""
+    """What it costs if the members that are away at the same time do not come back."""
     alone = in_order({task for batch in plan.batches() for task in freed_tasks(snapshot, batch).alone})
     if not alone:
         return []
@@ -92,15 +92,15 @@ def _alone(snapshot: GroupSnapshot, plan: Plan) -> list[str]:
 
 
 def why_not_settled(snapshot: GroupSnapshot) -> str:
-    """In words, of an application that may rebalance by itself."""
+    """The reason in words, for an application that may rebalance on its own."""
     then = "what that moves is not known, nor how many more there are until tasks have caught up"
     if snapshot.is_settled is None:
         return (
             "it is not known whether the Kafka Streams application is settled (its members do not report it before "
-            f"Kafka 2.6, and old snapshots lack it): if it is not, it rebalances by itself, and {then}"
+            f"Kafka 2.6, and old snapshots lack it): if it is not, it rebalances on its own, and {then}"
         )
     when = "" if snapshot.next_rebalance_at is None else f", which is due at {snapshot.next_rebalance_at}"
     return (
         f"the Kafka Streams application is not settled: a member starts another rebalance{when} and, if it restarts, "
-        f"at once; {then}. Wait for that to end: kgm wait --for settled"
+        f"immediately; {then}. Wait for that to end: kgm wait --for settled"
     )

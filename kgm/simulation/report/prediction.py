@@ -11,13 +11,13 @@ from kgm.model.errors import ConditionNotMet
 from kgm.simulation.play.draw import Draw
 from kgm.text.wording import many
 
-#: Of fewer draws there is no range that people should rely on.
+#: With fewer draws than this, people should not rely on a range.
 _FEWEST_FOR_RANGE = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Range:
-    """What came of many draws."""
+    """The least, median and most over many draws."""
 
     min: int
     median: int
@@ -29,7 +29,7 @@ class Range:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeRange(Range):
-    """A time in ms, in `draws` draws. It differs from draw to draw also where everything else is certain."""
+    """A time in ms, over `draws` draws. It differs from draw to draw even if everything else is certain."""
 
     draws: int
 
@@ -38,13 +38,13 @@ class TimeRange(Range):
 
     @property
     def is_meaningful(self) -> bool:
-        """Whether the draws are not so few that they say little of what else may happen."""
+        """Whether there are enough draws to say something about what else may happen."""
         return self.draws >= _FEWEST_FOR_RANGE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ranges:
-    """What came of `draws` draws."""
+    """The ranges over `draws` draws."""
 
     generations: Range
     rebalances: Range
@@ -66,8 +66,8 @@ class Ranges:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnownedPartition:
-    """A partition that no task consumes for a while. longest_ms: the longest time at a stretch; until_ms: when somebody
-    consumes it for good, from the start of the plan, None if nobody may."""
+    """A partition that no task consumes for a while. longest_ms: the longest time at a stretch. until_ms: when a task
+    consumes it for good, from the start of the plan; None if that may never happen."""
 
     topic: str
     partition: int
@@ -87,9 +87,10 @@ class UnownedPartition:
 class SinkForecast:
     """What a plan for Connect workers does to the consumer group of a sink connector, whose members are its tasks.
 
-    tasks: how many are members; stopping: those of workers that the plan stops, as CONNECTOR-NUMBER. moved_partitions:
-    those that another task consumes in the end. handovers: as in `Draw`. stopped_partition_ms: time without a consumer,
-    of all partitions together. Never exact: when a task stops and starts is left to chance."""
+    tasks: how many tasks are members. stopping: the tasks of workers that the plan stops, as CONNECTOR-NUMBER.
+    moved_partitions: how many partitions another task consumes in the end. handovers: as in `Draw`.
+    stopped_partition_ms: the total time without a consumer, over all partitions. Never exact: when a task stops and
+    starts is random."""
 
     group_id: str
     connector: str
@@ -126,7 +127,7 @@ class SinkForecast:
         rebalances = many(most, "rebalance") if least == most else f"{least} to {many(most, 'rebalance')}"
         unowned = "no partition stops"
         if self.unowned:
-            until = "maybe for ever" if self.until_ms is None else f"until {_seconds(self.until_ms)}"
+            until = "maybe forever" if self.until_ms is None else f"until {_seconds(self.until_ms)}"
             unowned = f"{many(len(self.unowned), 'partition')} without a consumer for a while, {until}"
         return f"sink group {self.group_id}: {rebalances}, {unowned}"
 
@@ -149,7 +150,7 @@ class SinkForecast:
 
 
 def _latest(ranges: Sequence[Range]) -> Range:
-    """Of the last of several things, as far as their ranges tell; 0 of none."""
+    """The range of the latest of several times, as far as their ranges show; 0 if there are none."""
     return Range(
         min=max((one.min for one in ranges), default=0),
         median=max((one.median for one in ranges), default=0),
@@ -166,12 +167,12 @@ class Prediction:
     """What a plan would do to a group, under the conditions of one scenario.
 
     name: of the scenario; `as-is` is the plan as it stands. typical: the draw that is nearest to the median. exact:
-    whether everything but times is certain. ranges: over all draws, None if the prediction is exact, or rests on
-    one draw only, so that nothing is known of what else may happen (except of client libraries, whose ranges are
-    their own). stopped_partition_range_ms: of the time that partitions are without a consumer, which is never
-    certain; `draws` says whether it is more than one number. generation_before: the generation or epoch, None if
-    the snapshot does not contain it (DescribeGroups does not). sinks: of a group of Connect workers, what happens to
-    the groups of its sink connectors, as far as they are known; missing_sinks: why others are not predicted."""
+    whether everything except times is certain. ranges: over all draws; None if the prediction is exact, or rests on a
+    single draw, so that nothing is known about what else may happen (except with client libraries, which have their own
+    ranges). stopped_partition_range_ms: the time that partitions are without a consumer, which is never certain;
+    `draws` shows whether it is more than one number. generation_before: the generation or epoch, None if the snapshot
+    does not contain it (DescribeGroups does not return it). sinks: for a group of Connect workers, what happens to the
+    groups of its sink connectors, as far as they are known. missing_sinks: why others are not predicted."""
 
     name: str
     assignor: str
@@ -194,12 +195,12 @@ class Prediction:
 
     @property
     def draws(self) -> int:
-        """How many draws it rests on."""
+        """How many draws the prediction is based on."""
         return self.stopped_partition_range_ms.draws
 
     @property
     def meaningful_ranges(self) -> Ranges | None:
-        """The ranges, unless so few draws say little of what else may happen."""
+        """The ranges; None if there are too few draws to say something about what else may happen."""
         return None if self.ranges is None or self.ranges.draws < _FEWEST_FOR_RANGE else self.ranges
 
     def to_json(self) -> dict[str, Any]:

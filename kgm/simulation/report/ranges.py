@@ -1,4 +1,4 @@
-"""What several draws of one plan say together."""
+"""What several draws of one plan have in common, and how they differ."""
 
 from collections.abc import Callable, Sequence
 from statistics import median_low
@@ -8,7 +8,7 @@ from kgm.simulation.report.prediction import Range, Ranges, TimeRange
 
 
 def typical_of(draws: Sequence[Draw]) -> int:
-    """The number of the draw that is nearest to the median in everything."""
+    """The index of the draw that is nearest to the median in all respects."""
     columns = [
         [draw.rebalances for draw in draws],
         [draw.moved_partitions for draw in draws],
@@ -25,7 +25,7 @@ def typical_of(draws: Sequence[Draw]) -> int:
 
 
 def has_rare_extreme(draws: Sequence[Draw]) -> bool:
-    """Whether the least or the most of what is counted was drawn only once."""
+    """Whether the minimum or the maximum of something that is counted was drawn only once."""
     columns = zip(
         *((draw.generations, draw.rebalances, draw.moved_partitions, draw.handovers) for draw in draws), strict=True
     )
@@ -33,7 +33,7 @@ def has_rare_extreme(draws: Sequence[Draw]) -> bool:
 
 
 def ranges_of(draws: Sequence[Draw], extremes: Sequence[Draw]) -> Ranges:
-    """extremes: draws that widen a range and do not count for what is typical."""
+    """extremes: draws that widen a range but do not count toward the median."""
 
     def over(value: Callable[[Draw], int]) -> Range:
         values, wider = [value(draw) for draw in draws], [value(draw) for draw in extremes]

@@ -1,10 +1,10 @@
 """Whether the assignor that a group names explains the assignment that it has.
 
 A model that does not explain the present cannot predict the future: assignors of the same name differ between client
-libraries, and anybody may write one. So the assignor is run on what the group shows. What history leaves open counts as
-explained: a topic or partitions that came after the last rebalance, a static member that has come back with another
-subscription (the coordinator answers it without a rebalance), racks of partitions, which a snapshot does not have, and
-for sticky assignors any assignment that they would leave as it is."""
+libraries, and anyone can write one. So the assignor is run on the state that the group shows. Differences that the
+group's unknown past can account for count as explained: a topic or partitions that were added after the last rebalance,
+a static member that has come back with another subscription (the coordinator answers it without a rebalance), racks of
+partitions, which a snapshot does not have, and for sticky assignors any assignment that they would leave as it is."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
@@ -30,26 +30,26 @@ from kgm.text.wording import many
 _DETERMINED = ("range", "roundrobin")
 _STICKY = ("sticky", "cooperative-sticky")
 _COOPERATIVE = "cooperative-sticky"
-#: Libraries that assign the topics of the leader; to which the order matters in which the broker lists members; and
-#: that compare the member ids of static members with those of dynamic ones.
+#: Libraries that assign the topics of the leader; libraries for which the order in which the broker lists members
+#: matters; and libraries that compare the member ids of static members with those of dynamic ones.
 _BY_LEADER: Final = frozenset((KAFKAJS, PLATFORMATIC))
 _BY_BROKER: Final = frozenset((LIBRDKAFKA, PLATFORMATIC, KAFKA_PYTHON))
 _BY_ID: Final = frozenset((LIBRDKAFKA, SARAMA, AIOKAFKA, KAFKAJS, KAFKA_GO))
-#: Of so many different subscriptions, at most, it is tried whether their members have led.
+#: At most this many members, one for each different subscription, are tried as the leader.
 _MOST_LEADERS: Final = 20
 #: Assignments by member id, without empty topics.
 Owned = Mapping[str, Mapping[str, tuple[int, ...]]]
 
 
 def unexplained(snapshot: GroupSnapshot) -> str | None:
-    """What the named assignor would have assigned otherwise, in words; None if it explains what is there, or if that
-    cannot be checked: the group is not stable, kgm does not know the assignor, or something cannot be read."""
+    """What the named assignor would have assigned differently, in words; None if it explains the current assignment, or
+    if that cannot be checked: the group is not stable, kgm does not know the assignor, or something cannot be read."""
     assignor = SAME_ASSIGNOR.get(snapshot.assignor or "", snapshot.assignor)
     if assignor not in (*_DETERMINED, *_STICKY) or not _is_checkable(snapshot):
         return None
     present = {member.member_id: _plain(member.assignment) for member in snapshot.members}
     if assignor == _COOPERATIVE and _has_unowned(snapshot, present):
-        return None  # partitions that were revoked are assigned in the next round
+        return None  # revoked partitions will be assigned in the next round
     other: Owned | None = None
     for members, topics in _pasts(snapshot, present):
         for library in _leaders(snapshot, assignor):
@@ -82,8 +82,8 @@ def _has_unowned(snapshot: GroupSnapshot, present: Owned) -> bool:
 
 
 def _pasts(snapshot: GroupSnapshot, present: Owned) -> Iterator[tuple[list[MemberSpec], dict[str, int]]]:
-    """What the leader may have seen: subscriptions and partition counts as they are now, and as the assignment shows
-    them where they may have changed since."""
+    """What the leader may have seen: subscriptions and partition counts as they are now and, if they may have changed
+    since, as the assignment shows them."""
     members = snapshot.in_listed_order().members
     wanted = {topic for member in members for topic in member.known_topics}
     now = {topic.name: topic.partitions for topic in snapshot.topics if topic.name in wanted}
@@ -99,7 +99,7 @@ def _pasts(snapshot: GroupSnapshot, present: Owned) -> Iterator[tuple[list[Membe
 
 
 def _former_topics(member: MemberSnapshot, present: Owned) -> tuple[str, ...]:
-    """Of a static member those of which it owns partitions: it may have named others since."""
+    """For a static member, the topics that it owns partitions of, because it may have named others since."""
     owned = tuple(sorted(present[member.member_id]))
     return member.known_topics if member.group_instance_id is None else owned
 
@@ -116,8 +116,8 @@ def _spec(member: MemberSnapshot, topics: tuple[str, ...], present: Owned) -> Me
 
 
 def _leaders(snapshot: GroupSnapshot, assignor: str) -> list[str]:
-    """The libraries whose assignor may have run. One whose assignor kgm does not have may still have assigned what
-    Java's does."""
+    """The libraries whose assignor may have run. A library whose assignor kgm does not have may still assign the same
+    as Java's."""
     leader = snapshot.leader_library
     names = (JAVA, LIBRDKAFKA) if leader is None or not leader.candidates else leader.candidates
     known = [name for name in names if has_assignor(name, assignor)]
@@ -127,7 +127,7 @@ def _leaders(snapshot: GroupSnapshot, assignor: str) -> list[str]:
 def _assigned(
     snapshot: GroupSnapshot, assignor: str, members: Sequence[MemberSpec], topics: Mapping[str, int], library: str
 ) -> Iterator[Owned]:
-    """What this library's assignor gives, for each of those that may have led, on either kind of broker, where it
+    """What this library's assignor returns, for each member that may have led and each kind of broker, if that
     matters."""
     capacity = map_capacity([member.member_id for member in members]) or DEFAULT_CAPACITY
     known = {topic for member in members for topic in member.topics} & topics.keys()
@@ -150,17 +150,17 @@ def _is_explained(
     if given == present:
         return True
     if assignor in _STICKY:
-        # As balanced as what it would do: the last rebalance began with another assignment.
+        # As balanced as its own result would be: the last rebalance started from another assignment.
         return _loads(given) == _loads(present) and _are_subscribed(snapshot)
     if any(member.rack for member in snapshot.members):
         # Racks change which partitions of a topic a member gets, and which members get one more than others.
         return _counts(given) == _counts(present) and _are_subscribed(snapshot)
     kinds = {member.group_instance_id is None for member in snapshot.members}
     if library == KAFKA_PYTHON and len(kinds) > 1:
-        return True  # whom it leaves out depends on the order in which members were listed then
-    # A static member has a new member id after each restart. So what each gets by these ids, or by the order of the
-    # broker's map of them, may be another's; where subscriptions differ nothing can be said. Nor is that order known
-    # where members are not listed in it.
+        return True  # which members it leaves out depends on the order in which they were listed then
+    # A static member has a new member id after each restart. So what each member gets by these ids, or by the order of
+    # the broker's map of them, may now belong to another; if subscriptions differ, nothing can be said. If members are
+    # not listed in the order of that map, the order is not known either.
     is_listed = map_capacity([member.member_id for member in snapshot.in_listed_order().members]) is not None
     if (library in _BY_ID and len(kinds) > 1) or (library == PLATFORMATIC and (False in kinds or not is_listed)):
         return _shares(given) == _shares(present) or len({frozenset(one.known_topics) for one in snapshot.members}) > 1
@@ -179,7 +179,7 @@ def _are_subscribed(snapshot: GroupSnapshot) -> bool:
 
 
 def _counts(owned: Owned) -> dict[str, list[int]]:
-    """How many partitions of each topic its owners have."""
+    """How many partitions of each topic its owners have, sorted."""
     counts: dict[str, list[int]] = {}
     for partitions in owned.values():
         for topic, numbers in partitions.items():

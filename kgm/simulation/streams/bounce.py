@@ -37,20 +37,20 @@ from kgm.simulation.streams.play import StreamsPlay
 from kgm.text.durations import show_duration
 from kgm.text.wording import some
 
-#: Tasks times processes, of all draws together, and how many there are in any case.
+#: The most work (tasks times processes) in all draws together, and how many draws there are in any case.
 _MOST_WORK, _FEWEST_DRAWS = 40_000, 6
 TASKS_TEXT = (
     "partitions are tasks here: TOPIC is subtopology-ID, PARTITION the number of its task; time to restore state "
     "is not counted"
 )
-#: So many draws suppose what is rare, at most.
+#: The most draws that suppose rare cases.
 _RARE_DRAWS = 40
 
 
 def simulate_streams(
     snapshot: GroupSnapshot, plan: Plan, *, name: str, draws: int, seed: int, is_out_of_time: Callable[[], bool]
 ) -> Prediction:
-    """As `kgm.simulation.bounce.simulate`. Never exact: where tasks go depends on settings and state that no broker
+    """Like `kgm.simulation.bounce.simulate`. Never exact: where tasks go depends on settings and state that no broker
     has, and on random member ids."""
     group, (known, _) = streams_group_of(snapshot, plan), split_settings(plan.settings)
     drawn = draws_of_streams(snapshot, plan, draws=draws, seed=seed, is_out_of_time=is_out_of_time)
@@ -65,9 +65,9 @@ def simulate_streams(
 def draws_of_streams(
     snapshot: GroupSnapshot, plan: Plan, *, draws: int, seed: int, is_out_of_time: Callable[[], bool] = lambda: False
 ) -> Sequence[Draw]:
-    """The plan played so often, with Kafka's defaults for settings that the plan does not give. At least once.
+    """The plan played `draws` times, but at least once, with Kafka's defaults for settings that are not in the plan.
 
-    Raises RefusedError for an application that cannot be played, UsageError for a setting that is no number."""
+    Raises RefusedError for an application that cannot be played, UsageError for a setting that is not a number."""
     _refuse(snapshot, plan.what_if)
     group, (known, of_broker) = streams_group_of(snapshot, plan), split_settings(plan.settings)
     BrokerSettings.from_overrides(of_broker)
@@ -79,7 +79,8 @@ def draws_of_streams(
 
 
 def affordable(group: StreamsFleet, draws: int) -> int:
-    """Fewer draws of a large application: one of 30 processes and 600 tasks takes the better part of a second."""
+    """The number of draws to play, which is smaller for a large application: a draw with 30 processes and 600 tasks
+    takes the better part of a second."""
     return min(draws, max(_FEWEST_DRAWS, _MOST_WORK // (len(group.tasks) * group.processes + 1)))
 
 
@@ -97,7 +98,7 @@ def _refuse(snapshot: GroupSnapshot, what_if: WhatIf) -> None:
 
 
 def freed_by(snapshot: GroupSnapshot, plan: Plan) -> FreedTasks:
-    """The tasks of all that stop; copies are those of the processes that run on meanwhile."""
+    """The tasks of all members that stop. Copies only count in processes that keep running meanwhile."""
     away = [(*plan.scale_in, *plan.remove), *plan.batches()]
     every = [freed_tasks(snapshot, names) for names in away]
     return FreedTasks(
@@ -107,36 +108,38 @@ def freed_by(snapshot: GroupSnapshot, plan: Plan) -> FreedTasks:
 
 
 def halves_text(group: StreamsFleet, plan: Plan) -> list[str]:
-    """That only some threads of a process go, in words."""
+    """A caveat if only some threads of a process go."""
     going = {*plan.scale_in, *plan.remove}
     halves = {one.process for one in group.threads if one.identity in going}
     left = sorted(one.identity for one in group.threads if one.process in halves and one.identity not in going)
     if not left:
         return []
-    return [f"{some(left)}: of a process whose other threads go. Here it runs on; a process stops with all its threads"]
+    return [f"{some(left)}: other threads of the process go. Here it runs on, but a process stops with all its threads"]
 
 
 def _caveats(snapshot: GroupSnapshot, group: StreamsFleet, plan: Plan, known: KnownSettings) -> list[str]:
-    """The most important first."""
+    """The caveats, the most important first."""
     texts = [] if snapshot.is_settled else [why_not_settled(snapshot)]
     texts += [*task_texts(freed_by(snapshot, plan)), *halves_text(group, plan)]
     texts.append(TASKS_TEXT)
     texts.append(
         "who gets which task, and how often it rebalances until all copies have caught up, depends on state and "
-        "settings that no broker has: with more to restore there are more looks, one each "
+        "settings that no broker has: with more to restore there are more probing rebalances, one every "
         f"{show_duration(known.numbers.get(PROBING_INTERVAL, DEFAULTS[PROBING_INTERVAL]))}"
     )
     if STRATEGY not in plan.settings and any(member.rack for member in snapshot.members):
-        texts.append(f"threads tell racks: with a {STRATEGY} tasks go elsewhere; {NO_STRATEGY} is taken, the default")
+        texts.append(
+            f"threads report racks: with a {STRATEGY} tasks go elsewhere; the default {NO_STRATEGY} is assumed"
+        )
     supposed = {**DEFAULTS, STANDBYS: group.standbys}
     if any(one.session_ms is None for one in group.threads):
         texts.append(
-            f"session timeouts are not known: {SESSION_MS / 1000:g} s is taken, and {SHORTEST_SESSION_MS / 1000:g} s "
-            "is in the ranges (--session-timeout)"
+            f"session timeouts are not known: {SESSION_MS / 1000:g} s is assumed, and the ranges include "
+            f"{SHORTEST_SESSION_MS / 1000:g} s (--session-timeout)"
         )
     unknown = [f"{key}={value}" for key, value in supposed.items() if key not in known.numbers]
     if known.tags is None and group.tag_keys:
         unknown.append(f"{TAGS}={','.join(group.tag_keys)}")
     if unknown:
-        texts.append(f"taken for granted of the application (--set): {some(unknown)}")
+        texts.append(f"assumed about the application (--set): {some(unknown)}")
     return texts

@@ -21,14 +21,14 @@ from kgm.text.wording import some
 
 #: The assignor of the coordinator.
 _ASSIGNOR = "sticky"
-#: Settings of the broker, or of the group without the first word, on which a prediction depends.
+#: The settings that a prediction depends on, without the prefix that they have as broker or group settings.
 _SETTINGS = ("session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms", "initial.rebalance.delay.ms")
 
 
 def simulate_streams_group(
     snapshot: GroupSnapshot, plan: Plan, *, name: str, draws: int, seed: int, is_out_of_time: Callable[[], bool]
 ) -> Prediction:
-    """As `kgm.simulation.bounce.simulate`. Never exact: who gets which task depends on random member ids."""
+    """Like `kgm.simulation.bounce.simulate`. Never exact: who gets which task depends on random member ids."""
     drawn = draws_of_streams_group(snapshot, plan, draws=draws, seed=seed, is_out_of_time=is_out_of_time)
     group = coordinated_group_of(snapshot, plan)
     caveats = _caveats(snapshot, group, plan, settings_of(snapshot, group, plan))
@@ -38,7 +38,8 @@ def simulate_streams_group(
 def draws_of_streams_group(
     snapshot: GroupSnapshot, plan: Plan, *, draws: int, seed: int, is_out_of_time: Callable[[], bool] = lambda: False
 ) -> Sequence[Draw]:
-    """The plan played so often. At least once. Raises as `coordinated_group_of`, and UsageError for a setting."""
+    """The plan played `draws` times, but at least once. Raises what `coordinated_group_of` raises, and UsageError for
+    an invalid setting."""
     group = coordinated_group_of(snapshot, plan)
     settings = settings_of(snapshot, group, plan)
 
@@ -51,7 +52,7 @@ def draws_of_streams_group(
 
 
 def _caveats(snapshot: GroupSnapshot, group: StreamsFleet, plan: Plan, settings: BrokerSettings) -> list[str]:
-    """The most important first."""
+    """The caveats, the most important first."""
     texts = [*task_texts(freed_by(snapshot, plan)), *halves_text(group, plan)]
     texts.append(TASKS_TEXT)
     texts.append("who gets which task depends on random member ids; a process that starts again has new ones")
@@ -62,5 +63,5 @@ def _caveats(snapshot: GroupSnapshot, group: StreamsFleet, plan: Plan, settings:
     supposed["group.streams.num.standby.replicas"] = group.standbys
     unknown = [f"{key}={value}" for key, value in supposed.items() if key not in plan.settings]
     if unknown:
-        texts.append(f"taken for granted of the broker and the group (--set): {some(unknown)}")
+        texts.append(f"assumed about the broker and the group (--set): {some(unknown)}")
     return texts

@@ -1,4 +1,4 @@
-"""A streams group (KIP-1071) as a plan begins with it: in a coordinator of its own, which has it from records."""
+"""A streams group (KIP-1071) as it is when a plan starts: in its own coordinator, which loads it from records."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from kgm.simulation.streams.group import StreamsFleet, partition_of, streams_gro
 STREAMS_GROUP: Final = "streams"
 _BROKER_PREFIX: Final = "broker."
 _OF_STANDBYS: Final = f"group.streams.{STANDBYS}"
-#: Epochs before the plan, where the snapshot does not have them.
+#: The epoch before the plan, if the snapshot does not have it.
 _EPOCH: Final = 1
 
 
@@ -34,7 +34,8 @@ def is_streams_group(snapshot: GroupSnapshot) -> bool:
 
 
 def coordinated_group_of(snapshot: GroupSnapshot, plan: Plan) -> StreamsFleet:
-    """Raises RefusedError for a group, and a what-if, that cannot be played, NotFoundError for a stranger."""
+    """Raises RefusedError for a group or a what-if that cannot be played, NotFoundError for a name that is not a
+    member."""
     group_id = snapshot.group_id
     if plan.migrate or plan.what_if.changes_assignment or plan.remove or plan.remove_first:
         raise RefusedError(
@@ -55,7 +56,7 @@ def coordinated_group_of(snapshot: GroupSnapshot, plan: Plan) -> StreamsFleet:
 
 
 def settings_of(snapshot: GroupSnapshot, group: StreamsFleet, plan: Plan) -> BrokerSettings:
-    """What the coordinator goes by. Raises UsageError."""
+    """The settings that the coordinator uses. Raises UsageError."""
     names = {name.removeprefix(_BROKER_PREFIX): value for name, value in plan.settings.items()}
     settings = BrokerSettings.from_overrides({_OF_STANDBYS: str(group.standbys), **names})
     session_ms = plan.what_if.session_timeout_ms or snapshot.session_timeout_ms
@@ -83,7 +84,7 @@ def topology_of(group: StreamsFleet) -> Topology:
 
 
 def image_of(group: StreamsFleet) -> TopicImage:
-    """The topics of that topology, which all exist."""
+    """The topics of that topology, all of which exist."""
     sizes: dict[str, int] = {}
     for task in group.tasks:
         name, (_, partition) = subtopology(task), partition_of(task)
@@ -101,7 +102,7 @@ def _changelog_of(name: str) -> str:
 
 
 def records_of(snapshot: GroupSnapshot, group: StreamsFleet, settings: BrokerSettings) -> Iterator[Record]:
-    """The group in the log."""
+    """The records of the group in the log."""
     group_id, image = snapshot.group_id, image_of(group)
     value = as_record(topology_of(group))
     yield records.topology_record(group_id, value)

@@ -1,8 +1,9 @@
 """A plan for a streams group (KIP-1071), played once: scripted members, and kgm's own coordinator.
 
-A member that is closed leaves at once; one that is killed is a member until its session ends. A process that starts
-again has new members. What a member has to give up it has given up a moment later, and says so at once, as it does when
-it has begun with new tasks. Source: StreamsGroupHeartbeatRequestManager and StreamsMembershipManager of Kafka 4.3."""
+A member that is closed leaves immediately; one that is killed is a member until its session ends. A process that starts
+again has new members. A member has given up what it has to a moment after it learns of it, and reports it immediately,
+as it does when it has started new tasks. Source: StreamsGroupHeartbeatRequestManager and StreamsMembershipManager of
+Kafka 4.3."""
 
 from __future__ import annotations
 
@@ -31,19 +32,19 @@ from kgm.simulation.streams.group import StreamsFleet, StreamsThread, partition_
 from kgm.simulation.streams.processes import ProcessesPlay
 from kgm.text.wording import many
 
-#: Spans in ms: until a member has closed its tasks, and begun with others, as it was told.
+#: Span in ms: how long a member takes to close tasks and start others, as it was told.
 _CHANGE_MS: Final = (5, 400)
 #: The coordinator's clock when a plan begins.
 _CLOCK_MS: Final = 1_000_000_000
 _JOINING: Final = 0
-#: After so many requests it is not followed any further.
+#: The play is not followed beyond this many requests.
 _MOST_REQUESTS: Final = 50_000
 
 
 @dataclass(slots=True, kw_only=True)
 class _Member:
-    """A thread. active, standby: the tasks that it has. beats: the number of its next heartbeat; older ones do not
-    count any more. is_dead: its process has stopped."""
+    """A thread. active, standby: the tasks that it has. beats: the number of its next heartbeat; earlier ones no longer
+    count. is_dead: its process has stopped."""
 
     member_id: str
     identity: str
@@ -57,7 +58,7 @@ class _Member:
 
 
 class CoordinatedPlay(ProcessesPlay[str]):
-    """Plays once; `play` gives what came of it."""
+    """Plays once; `play` returns the outcome."""
 
     def __init__(
         self,
@@ -100,7 +101,7 @@ class CoordinatedPlay(ProcessesPlay[str]):
         return group
 
     def play(self) -> Draw:
-        """What came of the plan."""
+        """Plays the plan and returns its outcome."""
         self.play_plan()
         return self._result()
 
@@ -115,7 +116,7 @@ class CoordinatedPlay(ProcessesPlay[str]):
         event()
 
     def _beat_in(self, member: _Member, after_ms: float) -> None:
-        """Its next heartbeat, which nobody waits for."""
+        """Schedules its next heartbeat, which nothing waits for."""
         member.beats += 1
         super().later(after_ms, partial(self._beat, member, member.beats))
 
@@ -131,7 +132,7 @@ class CoordinatedPlay(ProcessesPlay[str]):
             self.next_event()
 
     def _is_settled(self) -> bool:
-        """Whether everybody has what the coordinator has for it, and nothing else is to come."""
+        """Whether all members have what the coordinator has for them, and nothing else is pending."""
         group = self._streams_group()
         if self._pending or group.state not in ("Stable", "Empty"):
             return False
@@ -182,7 +183,7 @@ class CoordinatedPlay(ProcessesPlay[str]):
             self.later(self.some(_CHANGE_MS), partial(self._change, member, active, standby))
 
     def _change(self, member: _Member, active: set[str], standby: set[str]) -> None:
-        """It has given up what it had to, runs what it was given, and tells so."""
+        """The member has given up what it had to, runs what it was assigned, and reports it."""
         if member.is_dead:
             return
         self.tasks.stop(member.active - active, self.now_ms)
@@ -193,7 +194,7 @@ class CoordinatedPlay(ProcessesPlay[str]):
         self._beat(member, member.beats)
 
     def _ask(self, member: _Member, epoch: int) -> StreamsGroupHeartbeatResponse:
-        """A heartbeat in this epoch, and its answer."""
+        """Sends a heartbeat with this epoch, and returns the answer."""
         self.requests += 1
         is_joining = epoch == _JOINING
         message = StreamsGroupHeartbeatRequest(
@@ -215,10 +216,10 @@ class CoordinatedPlay(ProcessesPlay[str]):
         return reply.message
 
     def _watch(self) -> None:
-        """Note what has become of the group."""
+        """Notes changes in the group."""
         group = self._streams_group()
         for member in [one for one in self._members.values() if one.is_dead and one.member_id not in group.members]:
-            self.note("expired", "is no member any more", member.identity)
+            self.note("expired", "is no longer a member", member.identity)
             del self._members[member.member_id]
         self._was_empty |= group.is_empty
         if group.assignment_epoch != self._assigned_epoch:

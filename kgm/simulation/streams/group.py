@@ -1,4 +1,4 @@
-"""A Kafka Streams application as a plan begins with it, and what has to be supposed of it."""
+"""A Kafka Streams application as it is when a plan starts, and what has to be assumed about it."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from kgm.model.snapshot import GroupSnapshot
 from kgm.model.work import STREAMS_ASSIGNOR, MemberWork
 from kgm.simulation.plan.bounce_plan import Membership, Plan
 
-#: Settings of the application that decide where tasks go, and that are not on the wire, with Kafka's defaults.
+#: Settings of the application that decide where tasks go but are not sent to brokers, with Kafka's defaults.
 STANDBYS: Final = "num.standby.replicas"
 WARMUPS: Final = "max.warmup.replicas"
 ACCEPTABLE_LAG: Final = "acceptable.recovery.lag"
 PROBING_INTERVAL: Final = "probing.rebalance.interval.ms"
 TAGS: Final = "rack.aware.assignment.tags"
-#: Whether tasks go by racks; what is played, and Kafka's default, is that they do not.
+#: Whether tasks are placed by racks; kgm plays only Kafka's default, which is not to.
 STRATEGY, NO_STRATEGY = "rack.aware.assignment.strategy", "none"
-#: The class of the assignor, and the end of the names of those that kgm knows; the default first.
+#: The setting for the class of the assignor, and the last parts of the class names that kgm knows, the default first.
 ASSIGNOR: Final = "task.assignor.class"
 _HIGHLY_AVAILABLE, _STICKY = "HighAvailabilityTaskAssignor", "StickyTaskAssignor"
 DEFAULTS: Final[Mapping[str, int]] = {STANDBYS: 0, WARMUPS: 2, ACCEPTABLE_LAG: 10_000, PROBING_INTERVAL: 600_000}
@@ -32,7 +32,7 @@ _TASK: Final = re.compile(r"(.+__)?[0-9]{1,9}_[0-9]{1,9}", re.ASCII | re.DOTALL)
 #: The default of session.timeout.ms, and the shortest that brokers accept unless they are set otherwise.
 SESSION_MS, SHORTEST_SESSION_MS = 45_000, 6_000
 _REBALANCE_MS: Final = 300_000
-#: Offsets of a task whose state is large, which is more than any lag that is acceptable.
+#: Offsets of a task whose state is large: more than any acceptable lag.
 LARGE: Final = 10**12
 
 
@@ -54,8 +54,8 @@ class StreamsThread:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamsFleet:
-    """standbys: how many copies each task with state has, at most. stateful: the subtopologies that have state, as far
-    as that shows: None where no task has a copy. is_settled: False if another rebalance is due."""
+    """standbys: the most copies that a task with state has. stateful: the subtopologies that have state, as far as that
+    can be seen; None if no task has a copy. is_settled: False if another rebalance is due."""
 
     threads: tuple[StreamsThread, ...]
     standbys: int
@@ -83,8 +83,8 @@ class StreamsFleet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownSettings:
-    """Settings of the application that the plan gives. numbers: by name. is_sticky: whether it has the sticky assignor;
-    tags: those in which copies are to differ; None if that is not said."""
+    """The application's settings in the plan. numbers: by name. is_sticky: whether it uses the sticky assignor. tags:
+    those in which copies should differ. None: not in the plan."""
 
     numbers: Mapping[str, int]
     is_sticky: bool | None
@@ -93,11 +93,11 @@ class KnownSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Supposed:
-    """What one play takes for granted. stateful: the tasks that have state. offsets: how many each of them has.
-    restore_ms: until a copy has caught up. keeps_disk: whether a process that restarts has its state and its process id
-    still, as with persistent stores on a disk that stays. is_by_thread: whether a copy is lost when another thread of
-    its process gets the task, as with stores in memory. is_sticky: whether the sticky assignor is used. session_ms: of
-    threads whose session timeout is not known."""
+    """What one play assumes. stateful: the tasks that have state. offsets: how many each of them has. restore_ms: the
+    time until a copy has caught up. keeps_disk: whether a process that restarts still has its state and its process id,
+    as with stores on a persistent disk. is_by_thread: whether a copy is lost when another thread of its process gets
+    the task, as with stores in memory. is_sticky: whether the sticky assignor is used. session_ms: the session timeout
+    of threads whose own is not known."""
 
     settings: StreamsSettings
     interval_ms: int
@@ -120,13 +120,13 @@ def subtopology(task: str) -> str:
 
 
 def partition_of(task: str) -> tuple[str, int]:
-    """The topic and the partition that a task counts as, as in histories of streams groups."""
+    """The topic and the partition that a task counts as, like in histories of streams groups."""
     return f"subtopology-{subtopology(task)}", int(task.rpartition("_")[2])
 
 
 def most_partitions_of_a_task(snapshot: GroupSnapshot) -> int:
-    """How many partitions one task has, at most; 1 where that does not show. A task of a subtopology that reads several
-    topics has the partitions with its number, so a member's tasks and partitions with one number tell."""
+    """The most partitions that one task has; 1 if that cannot be seen. A task of a subtopology that reads several
+    topics has the partitions with its number, so the numbers of a member's tasks and partitions show it."""
     most = 1
     for member in snapshot.members if is_streams(snapshot) or snapshot.type == "streams" else ():
         active = None if member.work is None else member.work.active_tasks
@@ -137,7 +137,7 @@ def most_partitions_of_a_task(snapshot: GroupSnapshot) -> int:
 
 
 def streams_group_of(snapshot: GroupSnapshot, plan: Plan) -> StreamsFleet:
-    """Raises RefusedError where tasks or processes are not known."""
+    """Raises RefusedError if tasks or processes are not known."""
     unread = [one.identity for one in snapshot.members if not _is_read(one.work)]
     if unread:
         raise RefusedError(
@@ -174,14 +174,15 @@ def streams_group_of(snapshot: GroupSnapshot, plan: Plan) -> StreamsFleet:
 
 
 def _is_read(work: MemberWork | None) -> bool:
-    """Whether it can be played: a snapshot from a file may hold anything."""
+    """Whether the work can be played; a snapshot from a file may contain anything."""
     if work is None or work.active_tasks is None or not _PROCESS_ID.fullmatch(work.process_id or ""):
         return False
     return all(map(_TASK.fullmatch, (*work.active_tasks, *(work.standby_tasks or ()))))
 
 
 def refuse_unsettled(snapshot: GroupSnapshot) -> None:
-    """Raises RefusedError for an application that rebalances by itself: it cannot be played as a group of consumers."""
+    """Raises RefusedError for an application that rebalances on its own, because it cannot be played as a group of
+    consumers."""
     if is_streams(snapshot) and snapshot.is_settled is False:
         raise RefusedError(
             f"the Kafka Streams application {snapshot.group_id} is not settled", group_id=snapshot.group_id
@@ -189,13 +190,13 @@ def refuse_unsettled(snapshot: GroupSnapshot) -> None:
 
 
 def split_settings(settings: Mapping[str, str]) -> tuple[KnownSettings, dict[str, str]]:
-    """Settings of the application, and those of the broker. Raises UsageError for a value that is no number, and for an
-    assignor and a strategy that kgm does not play."""
+    """Splits settings into those of the application and those of the broker. Raises UsageError for a value that is not
+    a number, and for an assignor or a strategy that kgm does not play."""
     numbers = {}
     for name in DEFAULTS.keys() & settings.keys():
         text = settings[name]
         if not text.isdecimal():
-            raise UsageError(f"{name} is {text}, and must be a number from 0 on")
+            raise UsageError(f"{name} is {text}, and must be a number, 0 or more")
         numbers[name] = int(text)
     assignor = settings.get(ASSIGNOR)
     if assignor is not None and not assignor.endswith((_HIGHLY_AVAILABLE, _STICKY)):
@@ -214,13 +215,14 @@ def split_settings(settings: Mapping[str, str]) -> tuple[KnownSettings, dict[str
 
 
 def for_broker(snapshot: GroupSnapshot, plan: Plan) -> Plan:
-    """The plan without settings of the application, if it is one."""
+    """The plan without the settings of the application, if the group is a Kafka Streams application."""
     return replace(plan, settings=split_settings(plan.settings)[1]) if is_streams(snapshot) else plan
 
 
 def supposed_usual(group: StreamsFleet, known: KnownSettings, chance: random.Random) -> Supposed:
-    """Kafka's defaults for settings that are not `known`, and chance for what is true of the state. Whose threads have
-    tags is taken to use them, which by default Kafka does not: nobody else does."""
+    """Kafka's defaults for settings that are not `known`, and random choices for the state. An application whose
+    threads have tags is assumed to use them, although Kafka does not by default, because nothing else uses client
+    tags."""
     values = {**DEFAULTS, STANDBYS: group.standbys, **known.numbers}
     return Supposed(
         settings=StreamsSettings(
@@ -239,7 +241,8 @@ def supposed_usual(group: StreamsFleet, known: KnownSettings, chance: random.Ran
 
 
 def supposed_rare(group: StreamsFleet, known: KnownSettings, chance: random.Random) -> Supposed:
-    """Other values than the defaults, and state that takes longer to restore than the time between two probes."""
+    """Values other than the defaults, and state that takes longer to restore than the time between two probing
+    rebalances."""
     usual, numbers = supposed_usual(group, known, chance), known.numbers
     few = group.standbys >= group.processes - 1  # more may be configured than there are processes for
     settings = StreamsSettings(

@@ -1,9 +1,10 @@
 """A plan for a Kafka Streams application, played once.
 
-Rebalances are those of the classic protocol with cooperative members. What is Streams' own: no thread leaves when it is
-closed, so whoever stops is a member until its session ends; a task runs on where it is until its owner has been told to
-give it up, which takes a second rebalance at once; and as long as copies have to catch up there is one more after each
-`probing.rebalance.interval.ms`. Source: StreamsPartitionAssignor and StreamThread of Kafka Streams 4.3."""
+Rebalances are those of the classic protocol with cooperative members. Specific to Streams: no thread leaves when it is
+closed, so a stopped thread stays a member until its session ends; a task keeps running where it is until its owner has
+been told to give it up, which takes a second rebalance immediately afterwards; and as long as copies have to catch up,
+there is another rebalance after each `probing.rebalance.interval.ms`. Source: StreamsPartitionAssignor and StreamThread
+of Kafka Streams 4.3."""
 
 from __future__ import annotations
 
@@ -25,20 +26,20 @@ from kgm.text.durations import show_duration
 from kgm.text.wording import many
 
 _HEARTBEAT_MS: Final = 3_000
-#: Spans in ms: from the last JoinGroup until all have the assignment; until a rebalance that is due at once is asked
-#: for.
+#: Spans in ms: from the last JoinGroup until all have the assignment; until a rebalance that is due immediately is
+#: requested.
 _SYNC_MS: Final = (5, 150)
 _AT_ONCE_MS: Final = (2, 200)
-#: An operator removes who has stopped after so long.
+#: How long it takes an operator to remove stopped members.
 _REMOVAL_MS: Final = (1_500, 8_000)
-#: After so many rebalances of one batch it is not followed any further.
+#: A batch is not followed beyond this many rebalances.
 _MOST_REBALANCES: Final = 40
 
 
 @dataclass(slots=True, kw_only=True)
 class _Process:
-    """copies: when its copy of a task with state has caught up, in ms of the play. holders: the threads that had them
-    last. tags: its client tags."""
+    """copies: by task with state, when its copy has caught up, in ms of the play. holders: the threads that had the
+    copies last. tags: its client tags."""
 
     process_id: str
     tags: Mapping[str, str]
@@ -48,8 +49,8 @@ class _Process:
 
 @dataclass(slots=True, kw_only=True)
 class _Member:
-    """A thread. owned, standby: its tasks. is_dead: its process has stopped. asks, due_ms: the number of the last
-    rebalance that it is to start, and when; older ones do not count any more."""
+    """A thread. owned, standby: its tasks. is_dead: its process has stopped. asks, due_ms: the number of the latest
+    rebalance that it will start, and when; earlier ones no longer count."""
 
     member_id: str
     identity: str
@@ -66,7 +67,7 @@ class _Member:
 
 
 class StreamsPlay(FrameworkPlay[_Member, str], ProcessesPlay[_Process]):
-    """Plays once; `play` gives what came of it."""
+    """Plays once; `play` returns the outcome."""
 
     def __init__(self, group: StreamsFleet, plan: Plan, supposed: Supposed, chance: random.Random) -> None:
         super().__init__(plan, chance, _HEARTBEAT_MS)
@@ -83,7 +84,7 @@ class StreamsPlay(FrameworkPlay[_Member, str], ProcessesPlay[_Process]):
             self._ask(chance.choice([*self.members.values()]), due_ms)
 
     def play(self) -> Draw:
-        """What came of the plan."""
+        """Plays the plan and returns its outcome."""
         self.play_plan()
         return self.result(stable_with(len(self.members)), {one.identity: one.owned for one in self.members.values()})
 
@@ -108,7 +109,7 @@ class StreamsPlay(FrameworkPlay[_Member, str], ProcessesPlay[_Process]):
     # -- events
 
     def _until_settled(self) -> None:
-        """Until nothing is to happen any more; what came after the last note made no difference."""
+        """Runs until nothing is left to happen; what came after the last note made no difference."""
         most = self.generation + _MOST_REBALANCES
         while self.events and self.generation < most:
             self.next_event()
@@ -128,7 +129,7 @@ class StreamsPlay(FrameworkPlay[_Member, str], ProcessesPlay[_Process]):
         self.later(gone_ms, partial(self._leave, member))
 
     def _new_process(self, old: _Process | None) -> _Process:
-        """Where a new one runs is not known: beside any other, or wherever the others are not."""
+        """Where a new one runs is not known: next to any other, or where none of the others is."""
         tags = old.tags if old is not None else {}
         if old is None and self._group.tag_keys:
             tags = self.chance.choice(self._group.threads).tags
@@ -137,7 +138,7 @@ class StreamsPlay(FrameworkPlay[_Member, str], ProcessesPlay[_Process]):
     # -- the group
 
     def _join(self, identity: str, process: _Process, like: StreamsThread) -> None:
-        """A thread joins without tasks. If it is static and a member still, it is that member again."""
+        """A thread joins without tasks. If it is static and still a member, it is that member again."""
         self.requests += 1
         old = next((one for one in self.members.values() if one.identity == identity), None)
         member = _Member(
@@ -155,7 +156,7 @@ class StreamsPlay(FrameworkPlay[_Member, str], ProcessesPlay[_Process]):
             self.leader = member.member_id if self.leader == old.member_id else self.leader
         self.enter(member)
         if old is not None and like.is_static and self.is_stable:
-            self._run(member, old.owned, old.standby)  # it is handed back what it had, without a rebalance
+            self._run(member, old.owned, old.standby)  # it gets back what it had, without a rebalance
             if old.due_ms is not None:
                 self._ask(member, max(old.due_ms - self.now_ms, self.some(_AT_ONCE_MS)))
             return
@@ -166,7 +167,7 @@ class StreamsPlay(FrameworkPlay[_Member, str], ProcessesPlay[_Process]):
             return
         self.requests += 1
         is_removed = member.identity in self.plan.remove or self.plan.remove_first
-        self.note("leave" if is_removed else "expired", "is no member any more", member.identity)
+        self.note("leave" if is_removed else "expired", "is no longer a member", member.identity)
         if not self.drop(member):
             return
         if member.member_id == self.leader:
@@ -174,7 +175,7 @@ class StreamsPlay(FrameworkPlay[_Member, str], ProcessesPlay[_Process]):
         self.rebalance(None)
 
     def _ask(self, member: _Member, after_ms: float) -> None:
-        """A member is to start a rebalance later."""
+        """Schedules a rebalance that a member will start."""
         member.asks, member.due_ms = member.asks + 1, self.now_ms + round(after_ms)
         self.later(after_ms, partial(self._asked, member, member.asks))
 
@@ -188,8 +189,8 @@ class StreamsPlay(FrameworkPlay[_Member, str], ProcessesPlay[_Process]):
         self.later(longest_ms, partial(self._give_up, self._round))
 
     def _give_up(self, number: int) -> None:
-        """The rebalance does not wait any longer: who has not joined goes, but a static member stays until its session
-        ends."""
+        """The rebalance stops waiting: members that have not joined are dropped, but a static member stays until its
+        session ends."""
         if self.is_stable or self._round != number:
             return
         for member in [*self.members.values()]:
@@ -203,7 +204,7 @@ class StreamsPlay(FrameworkPlay[_Member, str], ProcessesPlay[_Process]):
     # -- the leader
 
     def assign(self) -> None:
-        """Places tasks, and tells those that have to give some up."""
+        """Places tasks, and notifies the members that have to give some up."""
         members = [*self.members.values()]
         placed, is_final = self._placed(members)
         owner = {task: member for member in members for task in member.owned}
@@ -216,7 +217,7 @@ class StreamsPlay(FrameworkPlay[_Member, str], ProcessesPlay[_Process]):
             waits_for = held_up[member.member_id] = {task for task in active if owner.get(task, member) is not member}
             begun, taken = begun + len(active - waits_for - member.owned), taken + len(gives_up)
             self.tasks.stop(gives_up, self.now_ms + sync_ms)
-            kept = waits_for & member.process.copies.keys()  # it does not throw away what it is to run
+            kept = waits_for & member.process.copies.keys()  # it does not throw away what it will run
             self._run(member, active - waits_for, standby | kept, after_ms=sync_ms)
             member.asks, member.due_ms = member.asks + 1, None
             if waits_for or gives_up:
@@ -259,7 +260,7 @@ class StreamsPlay(FrameworkPlay[_Member, str], ProcessesPlay[_Process]):
         return placed, made.is_final
 
     def _lags(self, threads: list[_Member]) -> dict[str, int]:
-        """Of one process: by task with state, how far its copy is behind."""
+        """How far the copies of one process are behind, by task with state."""
         supposed, copies = self._supposed, threads[0].process.copies
         runs = set[str]().union(*(one.owned for one in threads))
         lags = {}
@@ -271,7 +272,8 @@ class StreamsPlay(FrameworkPlay[_Member, str], ProcessesPlay[_Process]):
         return lags
 
     def _probe(self, held_up: dict[str, set[str]], sync_ms: int) -> int | None:
-        """One thread of the leader's process looks again later, unless there is a rebalance at once. Returns when."""
+        """One thread of the leader's process starts a probing rebalance later, unless there is a rebalance immediately.
+        Returns after how many ms."""
         leader = self.members[self.leader].process
         first = min(name for name, member in self.members.items() if member.process is leader)
         if any(held_up.values()) or self.members[first].due_ms is not None:
@@ -294,7 +296,7 @@ class StreamsPlay(FrameworkPlay[_Member, str], ProcessesPlay[_Process]):
                 self.has_work(member.identity)
 
     def _forget(self) -> None:
-        """Copies of tasks that a process does not have any more are gone."""
+        """Drops copies of tasks that a process no longer has."""
         for process in self._processes.values():
             threads = [one for one in self.members.values() if one.process is process]
             held = set[str]().union(*(one.owned | one.standby for one in threads))
@@ -304,5 +306,5 @@ class StreamsPlay(FrameworkPlay[_Member, str], ProcessesPlay[_Process]):
         parts = [many(len(self.members), "thread")]
         parts += [f"{many(begun, 'active task')} begin"] if begun else []
         parts += [f"{taken} are given up first, so all join again"] if taken else []
-        parts += [f"another look in {show_duration(probes_ms)}, for copies to catch up"] if probes_ms else []
+        parts += [f"a probing rebalance in {show_duration(probes_ms)}, for copies to catch up"] if probes_ms else []
         return ", ".join(parts)

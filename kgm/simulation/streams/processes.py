@@ -1,5 +1,5 @@
-"""Processes of Kafka Streams that stop and start while a plan is played, each with all its threads; what their group
-makes of it depends on the protocol."""
+"""Processes of Kafka Streams that stop and start while a plan is played, each with all its threads; how their group
+reacts depends on the protocol."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ProcessesPlay(TimedPlay[str], ABC, Generic[P]):
     """A part of a play, which calls `have_processes` before it plays."""
 
     def have_processes(self, group: StreamsFleet, processes: Mapping[str, P], *, keeps_disk: bool) -> None:
-        """processes: by process id. keeps_disk: whether a process that restarts has its id still."""
+        """processes: by process id. keeps_disk: whether a process that restarts still has its id."""
         self._group, self._keeps_disk = group, keeps_disk
         self._processes = dict(processes)
         self._threads = {one.identity: one for one in group.threads}
@@ -46,7 +46,7 @@ class ProcessesPlay(TimedPlay[str], ABC, Generic[P]):
         self._until_settled()
 
     def _stop_all(self, names: Iterable[str], *, returns: bool) -> None:
-        """Threads of one process stop, and start again, together."""
+        """The threads of one process stop together, and start again together."""
         threads = [self._threads[name] for name in names]
         restart_ms = self.chance.choice(self.plan.restart_times_ms or (self.plan.restart_time_ms,))
         for _, some in groupby(sorted(threads, key=lambda one: one.process), key=lambda one: one.process):
@@ -59,7 +59,7 @@ class ProcessesPlay(TimedPlay[str], ABC, Generic[P]):
                 self.later(start_ms, partial(self._start, [thread.identity for thread in whole]))
 
     def _start(self, names: list[str]) -> None:
-        """A process starts again: the one that it was if its disk has its state still, and another one otherwise."""
+        """A process starts again: as the same one if its disk still has its state, and as another one otherwise."""
         old = next(one.process for one in self._group.threads if one.identity in names)
         process = self._processes[old]
         if not self._keeps_disk:
@@ -86,11 +86,11 @@ class ProcessesPlay(TimedPlay[str], ABC, Generic[P]):
 
     @abstractmethod
     def _until_settled(self) -> None:
-        """Until nothing is to happen any more."""
+        """Runs until nothing is left to happen."""
 
     @abstractmethod
     def _new_process(self, old: P | None) -> P:
-        """One with another id. old: the one in whose place it starts."""
+        """A process with a new id. old: the one that it replaces."""
 
     @abstractmethod
     def _stop(self, identity: str) -> None:

@@ -128,7 +128,7 @@ def test_a_stated_library_counts_for_every_step_and_after_a_resume(units, rollou
     assert (first.code, resumed.code) == (7, 0)
     spans = [event["foretold"]["rebalances"] for ended in (first, resumed) for event in ended.of_kind("foretold")]
     assert spans == [{"min": 1, "max": 2}] * 4
-    assert "all members, and the leader, are taken to use platformatic (--library)" in first.err
+    assert "all members, and the leader, are assumed to use platformatic (--library)" in first.err
 
 
 @pytest.mark.parametrize(

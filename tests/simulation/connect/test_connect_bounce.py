@@ -50,7 +50,7 @@ def test_a_worker_that_does_not_lead_is_back_long_before_its_tasks():
     assert (spans(found.ranges.rebalances), spans(found.ranges.moved_partitions)) == ((3, 3), (0, 0))
     assert not found.exact
     assert 2 * 60_000 <= found.stopped_partition_range_ms.min <= found.stopped_partition_range_ms.max < 2 * 75_000
-    assert "2 tasks of w-2 do not run for 1m after it has left, also if it is back before" in found.caveats[0]
+    assert "2 tasks of w-2 do not run for 1m after it leaves, even if it is back sooner" in found.caveats[0]
 
 
 def test_beyond_the_delay_others_have_its_tasks_first():

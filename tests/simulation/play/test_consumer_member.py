@@ -82,7 +82,7 @@ def test_some_libraries_try_again_until_the_session_has_ended(library, stop):
     outcome = scenario.typical
     assert (scenario.exact, outcome.generations, outcome.refused_joins) == (False, 2, 1)
     assert set(outcome.final_assignment) == set(ids(group))
-    assert any("tries again by itself" in event.detail for event in outcome.timeline)
+    assert any("tries again on its own" in event.detail for event in outcome.timeline)
     assert not any("stay away" in caveat for caveat in scenario.caveats)
 
 

@@ -128,7 +128,7 @@ def test_members_may_give_up_their_partitions_although_the_assignor_is_cooperati
     gone = played(unclear, scale_in=("member-3",))
     assert not gone.exact
     assert (gone.ranges.moved_partitions.min, gone.ranges.moved_partitions.max) == (4, 8)
-    assert said(gone, "an eager assignor stands beside cooperative-sticky")
+    assert said(gone, "an eager assignor is configured along with cooperative-sticky")
     assert played(unclear, bounce=("member-1",)).exact  # nothing is assigned
     # Some have been upgraded, and the others not yet, or have come last.
     for said_by in ((False, True, False), (True, False, True)):

@@ -80,7 +80,7 @@ def test_a_rolling_plan_frees_the_tasks_of_one_process_after_the_other():
 
 def test_a_process_goes_with_all_its_threads():
     assert any(
-        text.startswith("wr-3-2: of a process whose other threads go") for text in predicted(scale_in=WR_3[:1]).caveats
+        text.startswith("wr-3-2: other threads of the process go") for text in predicted(scale_in=WR_3[:1]).caveats
     )
     assert not any("of a process" in text for text in predicted(scale_in=WR_3).caveats)
 
@@ -88,7 +88,7 @@ def test_a_process_goes_with_all_its_threads():
 def test_settings_that_are_given_are_taken():
     plan = {"scale_out": 2, "settings": {PROBING_INTERVAL: "120000", STANDBYS: "1"}}
     found = predicted(**plan)
-    assert any("one each 2m" in text for text in found.caveats)
+    assert any("one every 2m" in text for text in found.caveats)
     assert not any(f"{PROBING_INTERVAL}=" in text for text in found.caveats)
     with pytest.raises(UsageError, match=r"num\.standby\.replicas is many, and must be a number"):
         predicted(scale_out=2, settings={STANDBYS: "many"})
@@ -150,7 +150,7 @@ def test_what_goes_by_racks_is_not_played():
     racks = replace(application(), members=tuple(replace(one, rack="a") for one in application().members))
     for settings, doubts in (({}, True), ({STRATEGY: "none"}, False)):
         texts = predicted(racks, scale_out=2, settings=settings, draws=3).caveats
-        assert any(text.startswith("threads tell racks") for text in texts) is doubts
+        assert any(text.startswith("threads report racks") for text in texts) is doubts
     with pytest.raises(
         UsageError, match=r"rack\.aware\.assignment\.strategy is min_traffic; kgm places tasks only with"
     ):

@@ -1,19 +1,20 @@
 """Rebalances and heartbeats in bulk: what many members do is played in one step, as long as each does what is expected
-of it. This module has what the runner of a plan asks, and which draws may be played so. It does without numpy.
+of it. This module has the interface that the runner of a plan uses, and decides which draws can be played this way. It
+works without numpy.
 
 Most of a rolling bounce is like that: a thousand members notice a rebalance with their next heartbeats, join, sync, and
-begin to consume. Nothing that one of them does depends on the others but the end of the join phase and the leader's
-SyncGroup. So their times are computed in arrays (numpy), and the coordinator is told what has become of the group. What
-is drawn is the same as when each message is an event of its own, and so is what comes of it, to the last bit
+begin to consume. What each of them does depends on the others only through the end of the join phase and the leader's
+SyncGroup. So their times are computed in arrays (numpy), and the coordinator is updated with the outcome. The random
+numbers are the same as when each message is a separate event, and so is the outcome, to the last bit
 (tests/simulation/play/bulk). Anything else is played by events.
 
-arrays  random numbers of many members, who consumes what, the order of timers; and what it costs, for a budget
+arrays  random numbers of many members, who consumes what, the order of timers; and what bulk play costs, for a budget
 
 In a group of the classic protocol:
 
-rounds          one rebalance; with a cooperative assignor also those that follow from it
+rounds          one rebalance; with a cooperative assignor also the ones that follow from it
 round_times     when everything happens in a rebalance, and members that are slow in it
-stable_members  members as arrays, made of scripted members and made scripted members again; their heartbeats
+stable_members  members as arrays, converted from scripted members and back; their heartbeats
 assignments     what the leader assigns, as an array
 
 In a consumer group (KIP-848) there are no rounds. Most members only learn of each epoch with their next heartbeat:
@@ -35,18 +36,18 @@ from kgm.simulation.play.consumer_member import ScriptedConsumerMember
 from kgm.simulation.play.scripted_member import ScriptedMember
 from kgm.simulation.play.world import CoordinatorWatcher, World
 
-#: Groups of so many members are played in bulk: below, arrays cost more than they save.
+#: Groups of at least this many members are played in bulk; below that, arrays cost more than they save.
 BULK_FROM: Final = {GroupProtocol.CLASSIC: 12, GroupProtocol.CONSUMER: 60}
-#: In groups of so many members heartbeats are applied together while static members restart.
+#: In groups of at least this many members heartbeats are applied together while static members restart.
 HEARTBEATS_FROM: Final = 200
 
 
 class BulkPlayer(CoordinatorWatcher, Protocol):
     """Plays what members do in bulk, as long as they do what is expected of them.
 
-    heartbeats_applied: how many heartbeats it has played without a request for each, those of rebalances aside. saved:
-    how many requests more it has handled than it cost (`arrays`). most_rebalances: how many it plays in one step at
-    most."""
+    heartbeats_applied: how many heartbeats it has played without a request for each, not counting those in rebalances.
+    saved: how many more requests it has handled than it cost (`arrays`). most_rebalances: the most rebalances that it
+    plays in one step."""
 
     heartbeats_applied: int
     saved: int
@@ -57,16 +58,16 @@ class BulkPlayer(CoordinatorWatcher, Protocol):
         """Whether the members that are played in bulk have nothing left to do."""
 
     def by_events(self, members: Sequence[ScriptedMember]) -> Collection[ScriptedMember]:
-        """Those of these members that are played by events now."""
+        """The ones among these members that are currently played by events."""
 
     def rebalance_began(self) -> None:
-        """A rebalance began, or an epoch, with the event that is handled now."""
+        """A rebalance or an epoch began with the event that is being handled."""
 
     def plays_next(self, until_ms: float, *, is_undisturbed: bool) -> bool:
-        """Asked before each event: whether time has advanced in bulk, instead of to that event; before this time. If
-        not, members have done what they do until that event, as far as others depend on it.
+        """Asked before each event. Returns whether time has advanced in bulk instead of to that event, to a point
+        before `until_ms`. If not, members have done what they do until that event, as far as others depend on it.
 
-        is_undisturbed: whether the group has only members whose processes run."""
+        is_undisturbed: whether the processes of all members of the group are running."""
 
     def batch_begins(self) -> None:
         """The group is stable, and members are about to stop, one batch after the other."""
@@ -79,8 +80,8 @@ class BulkPlayer(CoordinatorWatcher, Protocol):
 
 
 def bulk_player_of(world: World, members: Sequence[ScriptedMember], settings: BrokerSettings) -> BulkPlayer | None:
-    """What plays these members, all that there may be, in bulk. None without numpy, and for groups in which it
-    cannot."""
+    """The player that plays these members in bulk; they must be all that the draw may have. None without numpy, and for
+    groups that cannot be played in bulk."""
     if world.held_newcomers.plan is not None or not _has_numpy():
         return None
     group = world.group
@@ -88,7 +89,7 @@ def bulk_player_of(world: World, members: Sequence[ScriptedMember], settings: Br
         group.may_forget and group.assignor == STICKY and any(one.spec.assigner(STICKY) == FRANZ_GO for one in members)
     )
     if forget or any(member.profile.fetch_ms for member in members):
-        return None  # how long they wait for fetches is not in the arrays, nor who forgets what it had
+        return None  # the arrays hold neither waits for fetches nor which members forget what they had
     # Only here, because these modules import numpy, which is an extra.
     classic = [member for member in members if isinstance(member, ScriptedClassicMember)]
     if len(classic) == len(members):

@@ -1,9 +1,9 @@
-"""What groups of both protocols need to play many members at once: their random numbers (`random_stream`, `timing`),
+"""What groups of both protocols need to play many members together: their random numbers (`random_stream`, `timing`),
 who consumes what (`OwnershipLedger`), and the order of timers, all in arrays.
 
-And what it costs, in requests: how many requests the plain path would handle in the same time
-(`kgm.simulation.draws.budget`). Counted by size and not by clock, so that it is the same on every machine;
-`bench/rounds.py` shows what draws cost by this count beside the time that they take."""
+Also what that costs, in requests: how many requests the plain path would handle in the same time
+(`kgm.simulation.draws.budget`). The cost is derived from sizes, not from a clock, so it is the same on every machine;
+`bench/rounds.py` shows what draws cost by this count next to the time that they take."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -48,7 +48,7 @@ def network_ms(word: RandomWords) -> Floats:
 
 
 def shares(word: RandomWords) -> Floats:
-    """Shares from 0 up to but without 1 (`RandomStream.random`)."""
+    """Shares from 0 inclusive to 1 exclusive (`RandomStream.random`)."""
     return (word >> _BITS[11]).astype(np.float64) * UNIT
 
 
@@ -68,10 +68,10 @@ NOBODY = -1
 
 
 class ArrayLedger(OwnershipLedger):
-    """The ledger that it is made of, with an entry for each partition, until `write_back`. Identities are numbers
-    (`number_of`).
+    """The ledger that it is created from, as arrays with an entry for each partition, until `write_back`. Identities
+    are numbers (`number_of`).
 
-    consumer: who consumes a partition; at most one does. latest: its latest owner."""
+    consumer: who consumes a partition; at most one member does. latest: its latest owner."""
 
     def __init__(self, before: OwnershipLedger) -> None:
         self._ledger = before
@@ -97,7 +97,8 @@ class ArrayLedger(OwnershipLedger):
 
     @staticmethod
     def can_hold(ledger: OwnershipLedger) -> bool:
-        """Whether no partition has two consumers, and nothing else is recorded."""
+        """Whether the arrays can represent the ledger: no partition has two consumers, and holdings are not
+        recorded."""
         return ledger.holdings is None and all(
             len(state.consumers) < 2 for states in ledger.states.values() for state in states
         )
@@ -110,7 +111,7 @@ class ArrayLedger(OwnershipLedger):
         return number
 
     def write_back(self) -> OwnershipLedger:
-        """The ledger of before, as it is now."""
+        """The ledger that this was created from, updated to its present state."""
         ledger, names = self._ledger, self.names
         ledger.handovers, ledger.consumed, ledger.fewest_consumed = self.handovers, self.consumed, self.fewest_consumed
         states = [state for states in ledger.states.values() for state in states]
@@ -144,8 +145,8 @@ class ArrayLedger(OwnershipLedger):
         self.fewest_consumed = min(self.fewest_consumed, self.consumed)
 
     def take(self, identity: str, partitions: Partitions, now_ms: float) -> None:
-        """One member begins to consume what has no consumer, as a static member does that is back: in a rebalance by
-        events, where partitions may have two of them, the arrays are written back first."""
+        """One member begins to consume partitions without a consumer, like a static member that is back. (In a
+        rebalance by events, where partitions may have two consumers, the arrays are written back first.)"""
         number = self.number_of(identity)
         for at in self._places_of(partitions):
             assert self.consumer[at] == NOBODY, f"{identity} begins to consume what has a consumer"
@@ -168,7 +169,7 @@ class ArrayLedger(OwnershipLedger):
         ]
 
     def drop_all(self, at_ms: Floats) -> None:
-        """All members stop consuming, each at its time. at_ms: by number of the identity."""
+        """All members stop consuming, each at its time. at_ms: by identity number."""
         taken = self.consumer >= 0
         np.copyto(self._idle_since_ms, at_ms[self.consumer], where=taken)
         self.consumer = np.full(self.total, NOBODY, dtype=np.int64)
@@ -177,14 +178,14 @@ class ArrayLedger(OwnershipLedger):
 
     def take_all(self, owner: Ints, at_ms: Floats) -> None:
         """All members begin to consume, each at its time. owner: for each partition the number of an identity, or
-        NOBODY. at_ms: by number of the identity. No partition has a consumer before."""
+        NOBODY. at_ms: by identity number. No partition has a consumer before."""
         taken = owner >= 0
         self._begin(taken, owner, at_ms[owner])
         self.consumed += int(np.count_nonzero(taken))
 
     def exchange(self, lost: Flags, gained: Flags, taker: Ints, at_ms: Floats) -> None:
-        """Members stop consuming some partitions, and begin to consume others, each at its time. taker: for each
-        partition that is gained, which has no consumer, the number of an identity. at_ms: by number of the identity."""
+        """Members stop consuming some partitions, and begin to consume others, each at its time. taker: for each gained
+        partition, which has no consumer, the number of an identity. at_ms: by identity number."""
         until_ms, from_ms = at_ms[self.consumer], at_ms[taker]
         self._count_down(until_ms[lost], from_ms[gained])
         np.copyto(self._idle_since_ms, until_ms, where=lost)
@@ -192,7 +193,8 @@ class ArrayLedger(OwnershipLedger):
         self._begin(gained, taker, from_ms)
 
     def _begin(self, gained: Flags, taker: Ints, from_ms: Floats) -> None:
-        """Partitions without a consumer get one. taker, from_ms: who, and since when, for each that is gained."""
+        """Partitions without a consumer get one. taker, from_ms: the consumer and the time, for each gained
+        partition."""
         had_one = gained & (self.latest >= 0)
         np.add(self._stopped_ms, from_ms - self._idle_since_ms, out=self._stopped_ms, where=had_one)
         differs = gained & (self.latest != taker)
@@ -202,7 +204,7 @@ class ArrayLedger(OwnershipLedger):
         np.copyto(self.consumer, taker, where=gained)
 
     def _count_down(self, until_ms: Floats, from_ms: Floats) -> None:
-        """Count how many partitions are consumed, and how few there were. A member stops before it begins."""
+        """Update how many partitions are consumed, and the lowest number so far. A member stops before it begins."""
         times, at = np.unique(np.concatenate([until_ms, from_ms]), return_inverse=True)
         stops = np.bincount(at[: len(until_ms)], minlength=len(times))
         starts = np.bincount(at[len(until_ms) :], minlength=len(times))
@@ -211,7 +213,7 @@ class ArrayLedger(OwnershipLedger):
         self.consumed += len(from_ms) - len(until_ms)
 
     def save(self) -> LedgerState:
-        """What `exchange` changes."""
+        """Save the state that `exchange` changes."""
         arrays = self.consumer, self.latest, self._idle_since_ms, self._changed_ms, self._stopped_ms
         return tuple(array.copy() for array in arrays), (self.handovers, self.consumed, self.fewest_consumed)
 
@@ -220,17 +222,17 @@ class ArrayLedger(OwnershipLedger):
         self.consumer, self.latest, self._idle_since_ms, self._changed_ms, self._stopped_ms = arrays
 
 
-#: So many turns are left free each time: more than sessions can begin again in the meantime.
+#: This many turns are left free each time, which is more than the sessions that can be extended in the meantime.
 _FREE: Final = 1 << 30
 
 
 class ReservedTimerOrder:
-    """The order of the timers of members in bulk among those that the coordinator set meanwhile, if it is told of them
-    later. Of timers with equal deadlines the one that was set first fires first: each has a turn. So whenever the
-    coordinator is about to act, turns are left free for the sessions that these members have begun again by then.
+    """Orders the timers of members in bulk among those that the coordinator set meanwhile, because it only learns of
+    them later. Of timers with equal deadlines the one that was set first fires first: each has a turn. So whenever the
+    coordinator is about to act, turns are left free for the sessions that these members have extended by then.
 
-    times_ms: when the coordinator has acted. first: the first of the turns that are free before each of these.
-    recorded: how many records were kept by then."""
+    times_ms: when the coordinator has acted. first: the first of the turns left free before each of these. recorded:
+    how many records were kept by then."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -239,27 +241,27 @@ class ReservedTimerOrder:
         self._recorded: list[int] = []
 
     def reserve(self) -> None:
-        """The coordinator is about to act. What members in bulk do at the same time comes before."""
+        """The coordinator is about to act. What members in bulk do at the same time comes first."""
         kept = self._world.kept_records
         self._times_ms.append(self._world.clock.now_ms)
         self._first.append(self._world.runtime.reserve_turns(_FREE))
         self._recorded.append(0 if kept is None else len(kept))
 
     def clear(self) -> None:
-        """Members in bulk have done everything that they do until now."""
+        """Members in bulk have done everything that is due by now."""
         self._times_ms.clear()
         self._first.clear()
         self._recorded.clear()
 
     def at(self, at_ms: Floats) -> Ints:
-        """A turn for each session that begins again, at these times, given ascending. The turn before it is free, too:
-        for a timer that is set with it."""
+        """A turn for each session that is extended at these times, in ascending order. The turn before it is free too,
+        for a timer that is set together with it."""
         first = np.array([*self._first, self._world.runtime.reserve_turns(_FREE)])
         turns: Ints = first[np.searchsorted(self._times_ms, at_ms)] + 2 * np.arange(len(at_ms)) + 1
         return turns
 
     def record(self, records: Sequence[Record], at_ms: Floats) -> None:
-        """Keep records that the coordinator would have written at these times, given ascending."""
+        """Keep records that the coordinator would have written at these times, in ascending order."""
         kept = self._world.kept_records
         assert kept is not None
         recorded = [*self._recorded, len(kept)]
@@ -268,33 +270,33 @@ class ReservedTimerOrder:
             kept.insert(recorded[place], record)
 
 
-#: How many rebalances of a cooperative group are played in one step at most.
+#: The most rebalances of a cooperative group that are played in one step.
 MOST_ROUNDS_AT_ONCE: Final = 12
 
-#: What a round costs whatever its size: some 150 calls of numpy.
+#: What a round costs regardless of its size: about 150 numpy calls.
 _ROUND = 8
-#: For so many members, and so many partitions, it costs one request more.
+#: It costs one more request per this many members, and per this many partitions.
 _MEMBERS_PER_REQUEST, _PARTITIONS_PER_REQUEST = 90, 2_200
-#: The same where the assignor itself has to be asked, in objects.
+#: The same if the assignor itself has to run, on objects.
 _ASKED_MEMBERS_PER_REQUEST, _ASKED_PARTITIONS_PER_REQUEST = 3, 40
-#: The same where it is librdkafka's cooperative-sticky, which has one algorithm for all groups.
+#: The same if it is librdkafka's cooperative-sticky, which has one algorithm for all groups.
 _LIBRDKAFKA_PARTITIONS_PER_REQUEST = 3
-#: The same for arrays that are made of scripted members, and the reverse.
+#: The same for converting scripted members to arrays and back.
 _GATHERED_MEMBERS_PER_REQUEST, _GATHERED_PARTITIONS_PER_REQUEST = 2, 50
-#: What it costs to carry out the heartbeats of stable members since the last event, however many there are.
+#: What it costs to apply the heartbeats of stable members since the last event, however many there are.
 COST_OF_CATCHING_UP = 2
-#: A static member that is taken out of the arrays, and put into them when it is back; for so many members it costs
-#: one request more.
+#: What it costs to take a static member out of the arrays, and to put it back when it has returned; one more request
+#: per this many members.
 _RESTART, _RESTART_MEMBERS_PER_REQUEST = 10, 500
-#: For so many unaffected members the beginning of an epoch costs one request.
+#: The beginning of an epoch costs one request per this many unaffected members.
 _UNAFFECTED_PER_REQUEST = 100
-#: So many heartbeats of members that an epoch concerns cost as much as one request, with what they come to.
+#: This many heartbeats of members that an epoch affects cost as much as one request, including their consequences.
 _RECONCILED_PER_REQUEST = 3
 
 
 def cost_of_round(members: int, partitions: int, *, is_computed: bool, asks_librdkafka: bool = False) -> int:
-    """A round in bulk. is_computed: whether the assignor need not be asked. asks_librdkafka: whether it is librdkafka's
-    cooperative-sticky if it has to be."""
+    """A round in bulk. is_computed: whether the assignor itself does not have to run. asks_librdkafka: whether it is
+    librdkafka's cooperative-sticky, if it does."""
     cost = _ROUND + members // _MEMBERS_PER_REQUEST + partitions // _PARTITIONS_PER_REQUEST
     if not is_computed:
         cost += members // _ASKED_MEMBERS_PER_REQUEST + partitions // _ASKED_PARTITIONS_PER_REQUEST
@@ -304,20 +306,20 @@ def cost_of_round(members: int, partitions: int, *, is_computed: bool, asks_libr
 
 
 def cost_of_gathering(members: int, partitions: int) -> int:
-    """To make arrays of members, and to make members of them again."""
+    """Converting members to arrays and back."""
     return 1 + members // _GATHERED_MEMBERS_PER_REQUEST + partitions // _GATHERED_PARTITIONS_PER_REQUEST
 
 
 def cost_of_restart(members: int) -> int:
-    """The restart of one of so many static members."""
+    """The restart of one of this many static members."""
     return _RESTART + members // _RESTART_MEMBERS_PER_REQUEST
 
 
 def cost_of_epoch(members: int) -> int:
-    """The beginning of an epoch of a consumer group, for so many unaffected members."""
+    """The beginning of an epoch of a consumer group, for this many unaffected members."""
     return members // _UNAFFECTED_PER_REQUEST
 
 
 def cost_of_reconciling(heartbeats: int) -> int:
-    """So many heartbeats of members that an epoch concerns."""
+    """The cost of this many heartbeats of members that an epoch affects."""
     return heartbeats // _RECONCILED_PER_REQUEST

@@ -1,10 +1,11 @@
-"""What the leader of a classic group assigns, as an array: an owner for each partition at once; and the assignments of
-the members when somebody wants to see them.
+"""What the leader of a classic group assigns, as an array with an owner for each partition, and as assignments of the
+members when they are needed.
 
-The assignor itself is asked, in objects, unless what it answers can be computed in arrays: with range and roundrobin it
-follows from the order of the members; with the sticky ones, if members subscribe alike and their claims are not
-disputed, from what they claim. `JavaStickyAssignment` has the rules of `assignors.client.sticky_constrained`, and
-`LibrdkafkaStickyAssignment` those of `assignors.client.librdkafka_alike`."""
+The assignor itself runs, on objects, unless its result can be computed in arrays: with range and roundrobin it follows
+from the order of the members; with the sticky assignors, if members have equal subscriptions and their claims are not
+disputed, it follows from what they claim. `JavaStickyAssignment` implements the rules of
+`assignors.client.sticky_constrained`, and `LibrdkafkaStickyAssignment` the rules of
+`assignors.client.librdkafka_alike`."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -26,16 +27,16 @@ from kgm.simulation.plan.starting_group import StartingGroup, StartingMember
 from kgm.simulation.play.bulk.arrays import NOBODY, Flags, Ints
 from kgm.simulation.play.leader import SubscriptionCache, assigned, encode_sticky_data
 
-#: Assignors whose answer follows from the order of the members alone, if all have the same topics and no racks.
+#: Assignors whose result follows from the order of the members alone, if all have the same topics and no racks.
 _ORDERED: Final = frozenset({"range", "roundrobin"})
 
 
 class LeaderAssignment:
-    """What a leader assigns to members, by the answer of the assignor.
+    """What a leader assigns to members, as computed by the assignor itself.
 
     slots: a number for each member, by member id, in the order in which the broker lists them. specs: members by slot.
-    sent: by slot, the generation that each named in its subscription. starts: the number of the first partition of each
-    topic; total: of partitions. leader: its slot; library: whose assignor it runs."""
+    sent: by slot, the generation that each member named in its subscription. starts: the number of the first partition
+    of each topic. total: the number of partitions. leader: its slot. library: the one whose assignor it runs."""
 
     def __init__(
         self, group: StartingGroup, leader: int, slots: Mapping[str, int], specs: Sequence[StartingMember],
@@ -53,11 +54,11 @@ class LeaderAssignment:
     @property
     @abstractmethod
     def is_computed(self) -> bool:
-        """Whether the assignor need not be asked."""
+        """Whether the assignor itself does not have to run."""
 
     @cached_property
     def by_member(self) -> Assigned:
-        """By member id, as the leader's assignor answers."""
+        """The assignment by member id, as the leader's assignor returns it."""
         return self._asked()
 
     def _asked(self) -> Assigned:
@@ -100,16 +101,16 @@ class LeaderAssignment:
 
     @abstractmethod
     def _said(self, member_id: str, slot: int) -> tuple[Partitions, bytes | None]:
-        """The partitions and the user data of a member's subscription."""
+        """The partitions and the user data in a member's subscription."""
 
     @abstractmethod
     def _had(self, member_id: str, slot: int, named: int | None) -> tuple[Partitions, int | None]:
-        """What the assignor reads from that: the partitions of a member, and since which generation."""
+        """What the assignor reads from the subscription: the partitions of a member, and their generation."""
 
 
 class EagerAssignment(LeaderAssignment):
-    """The same with an eager assignor to which members claim nothing. order: the slots in the order in which they are
-    assigned partitions, if nothing else matters (`is_ordered`)."""
+    """A leader's assignment with an eager assignor, for which members claim nothing. order: the slots in the order in
+    which they are assigned partitions, if nothing else matters (`is_ordered`)."""
 
     def __init__(
         self, group: StartingGroup, leader: int, slots: Mapping[str, int], specs: Sequence[StartingMember],
@@ -150,7 +151,7 @@ class EagerAssignment(LeaderAssignment):
 
 
 def is_ordered(group: StartingGroup, members: Sequence[StartingMember]) -> bool:
-    """Whether the assignment follows from the order of the member ids alone, and libraries agree on it."""
+    """Whether the assignment follows from the order of the member ids alone, and all libraries agree on it."""
     return (
         group.assignor in _ORDERED
         and all(member.assigner(group.assignor) in PLAYED for member in members)
@@ -160,7 +161,8 @@ def is_ordered(group: StartingGroup, members: Sequence[StartingMember]) -> bool:
 
 
 def subscribe_alike(group: StartingGroup, members: Sequence[StartingMember]) -> bool:
-    """Whether members subscribe to the same topics, which the group has, and name no racks; all names are ASCII."""
+    """Whether members subscribe to the same topics, which all exist in the group, and name no racks, and all names are
+    ASCII."""
     topics = members[0].topics
     return (
         len(set(topics)) == len(topics)
@@ -170,9 +172,9 @@ def subscribe_alike(group: StartingGroup, members: Sequence[StartingMember]) -> 
 
 
 class _StickyAssignment:
-    """One computation, among members that subscribe alike and name no racks. Members are places in the order of their
-    ids. by_id: their slots. before: for each partition the slot of the member that claims it, or NOBODY; in the order
-    of topics and partitions. Some partition is claimed."""
+    """One computation, among members that have equal subscriptions and name no racks. Members are positions in the
+    order of their ids. by_id: their slots. before: for each partition, in the order of topics and partitions, the slot
+    of the member that claims it, or NOBODY. At least one partition is claimed."""
 
     def __init__(self, by_id: Ints, before: Ints) -> None:
         self._by_id = by_id
@@ -187,8 +189,8 @@ class _StickyAssignment:
 
 
 class JavaStickyAssignment(_StickyAssignment):
-    """`ConstrainedBuilder`. numbers: the partitions' numbers in their topics. in_map_order: asked for the slots in the
-    order of the leader's hash map, if it matters."""
+    """`ConstrainedBuilder`. numbers: the partitions' numbers in their topics. in_map_order: called for the slots in the
+    order of the leader's hash map, if that order matters."""
 
     def __init__(self, by_id: Ints, before: Ints, numbers: Ints, in_map_order: Callable[[], Ints]) -> None:
         super().__init__(by_id, before)
@@ -205,12 +207,12 @@ class JavaStickyAssignment(_StickyAssignment):
         self._owner[self._surplus(loads - keep)] = NOBODY
         free = np.flatnonzero(self._owner == NOBODY)
         self._owner[free] = self._takers(loads, big)[: len(free)]
-        if is_cooperative:  # what another member claims goes to no member until it is given up
+        if is_cooperative:  # a partition that another member claims goes to no member until it is given up
             self._owner[(self._claimed != NOBODY) & (self._owner != self._claimed)] = NOBODY
         return self._slots()
 
     def _big(self) -> Flags:
-        """Who keeps one more than the others."""
+        """The members that keep one more than the others."""
         rich = self._loads >= self._ceiling
         if not self._big_allowed:
             return np.zeros(len(rich), dtype=np.bool_)
@@ -220,7 +222,8 @@ class JavaStickyAssignment(_StickyAssignment):
         return rich
 
     def _surplus(self, surplus: Ints) -> Ints:
-        """The partitions that members give up: so many of each, by partition, then topic, the last ones."""
+        """The partitions that members give up. surplus: how many each gives up; these are its last ones by partition,
+        then topic."""
         if not surplus.any():
             return surplus[:0]
         mine = np.flatnonzero((surplus > 0)[self._owner] & (self._owner != NOBODY))
@@ -230,8 +233,8 @@ class JavaStickyAssignment(_StickyAssignment):
         return mine[_number_within(owner) < surplus[owner]]
 
     def _takers(self, loads: Ints, big: Flags) -> Ints:
-        """Who gets the free partitions, in order: lap after lap the members below the floor, until they reach it; then
-        the others with as many, one each."""
+        """The members that get the free partitions, in order: lap after lap the members below the floor, until they
+        reach it; then, one each, the members at the floor."""
         below = np.flatnonzero(loads < self._floor)
         need = self._floor - loads[below]
         laps = np.arange(int(need.sum())) - np.repeat(np.cumsum(need) - need, need)
@@ -242,10 +245,11 @@ class JavaStickyAssignment(_StickyAssignment):
 
 
 class LibrdkafkaStickyAssignment(_StickyAssignment):
-    """`assign_alike`, which says why it comes to this: what is free goes to whoever has least; then whoever has most
-    gives up partitions, until no member is ahead of another by more than one.
+    """The rules of `assign_alike`, which explains why they reduce to this: free partitions go to the members that have
+    the fewest; then the members that have the most give up partitions, until no member is ahead of another by more than
+    one.
 
-    last_first: the partitions in the order in which those that no member claims are assigned."""
+    last_first: the partitions in the order in which the unclaimed ones are assigned."""
 
     def __init__(self, by_id: Ints, before: Ints, last_first: Ints) -> None:
         super().__init__(by_id, before)
@@ -262,17 +266,18 @@ class LibrdkafkaStickyAssignment(_StickyAssignment):
         return self._slots()
 
     def _given(self, loads: Ints) -> Ints:
-        """How much each gives. Of those that have most, the one with the last id gives next."""
+        """How many partitions each member gives up. Among those that have the most, the one with the last id gives
+        next."""
         share, most = len(self._owner) // len(loads), int(loads.max())
         offers, room = np.maximum(loads - share, 0).sum(), np.maximum(most - 1 - loads, 0).sum()
         count = int(min(offers, room))
         givers, minus_load = _least_loaded(-loads[::-1], count)
         _, least = _least_loaded(loads, count)
-        helps = int(np.count_nonzero(-minus_load > least + 1))  # the first ones do
+        helps = int(np.count_nonzero(-minus_load > least + 1))  # only the first ones help
         return np.bincount(len(loads) - 1 - givers[:helps], minlength=len(loads))
 
     def _first(self, count: Ints) -> Ints:
-        """So many of the partitions of each, the first ones."""
+        """The first `count` partitions that each member claims."""
         mine = np.flatnonzero((count > 0)[self._claimed] & (self._claimed != NOBODY))
         mine = mine[np.argsort(self._claimed[mine], kind="stable")]
         owner = self._claimed[mine]
@@ -281,8 +286,8 @@ class LibrdkafkaStickyAssignment(_StickyAssignment):
 
 
 def _least_loaded(loads: Ints, count: int) -> tuple[Ints, Ints]:
-    """Who gets so many partitions, each to the one that has least, of these to the first; and how many it has
-    before."""
+    """The members that get `count` partitions, each going to the first of the members that have the fewest; and how
+    many that member had before."""
     level = _level(loads, count)
     below = np.flatnonzero(loads < level)
     room = level - loads[below]
@@ -294,7 +299,7 @@ def _least_loaded(loads: Ints, count: int) -> tuple[Ints, Ints]:
 
 
 def _level(loads: Ints, count: int) -> int:
-    """The least load up to which members have room for so many partitions."""
+    """The lowest load up to which members have room for `count` partitions."""
     rising = np.sort(loads)
     room = rising * np.arange(1, len(rising) + 1) - np.cumsum(rising)  # up to the load of each
     at = int(np.searchsorted(room, count, side="right"))
@@ -302,7 +307,7 @@ def _level(loads: Ints, count: int) -> int:
 
 
 def _number_within(owner: Ints) -> Ints:
-    """Of partitions that are sorted by owner: which one of its owner's each is, from 0."""
+    """For partitions sorted by owner: the index of each among its owner's partitions, from 0."""
     return np.arange(len(owner)) - np.searchsorted(owner, owner)
 
 
@@ -311,8 +316,9 @@ _NOTHING: Final[dict[str, tuple[int, ...]]] = {}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscribedPartitions:
-    """The partitions that alike members subscribe to, in the order of topics and partitions. places: in the ledger.
-    numbers: in their topics. last_first: their order for librdkafka, see `LibrdkafkaStickyAssignment`."""
+    """The partitions that members with equal subscriptions subscribe to, in the order of topics and partitions. places:
+    their positions in the ledger. numbers: their numbers in their topics. last_first: their order for librdkafka, see
+    `LibrdkafkaStickyAssignment`."""
 
     places: Ints
     numbers: Ints
@@ -320,7 +326,7 @@ class SubscribedPartitions:
 
     @staticmethod
     def of(topics: Sequence[str], starts: Mapping[str, int], counts: Mapping[str, int]) -> "SubscribedPartitions":
-        """topics: as each of the members names them."""
+        """topics: in the order in which each of the members names them."""
         numbers = {topic: np.arange(counts[topic]) for topic in sorted(topics)}
         first_at, total = {}, 0
         for topic, row in numbers.items():
@@ -334,9 +340,9 @@ class SubscribedPartitions:
 
 
 class OwnedPartitionsAssignment(LeaderAssignment):
-    """The same with an assignor that heeds claims. by_id, subscribed: the slots in the order of member ids, and the
-    partitions that are assigned, if the members are alike (`are_alike`). before: for each partition the slot of the
-    member that claims it, or NOBODY."""
+    """A leader's assignment with an assignor that heeds claims. by_id, subscribed: the slots in the order of member
+    ids, and the partitions that are assigned, if the members have equal subscriptions (`are_alike`). before: for each
+    partition the slot of the member that claims it, or NOBODY."""
 
     def __init__(
         self, group: StartingGroup, leader: int, slots: Mapping[str, int], specs: Sequence[StartingMember],
@@ -366,7 +372,7 @@ class OwnedPartitionsAssignment(LeaderAssignment):
 
     @cached_property
     def by_member(self) -> Assigned:
-        """By member id, as the leader's assignor answers."""
+        """The assignment by member id, as the leader's assignor returns it."""
         if not self.is_computed:
             return self._asked()
         rows = rows_of(self.owners(), self._starts, self._group.topics)
@@ -384,11 +390,11 @@ class OwnedPartitionsAssignment(LeaderAssignment):
     @property
     @abstractmethod
     def _has_rules(self) -> bool:
-        """Whether `_computed` has the rules of this assignor for such claims."""
+        """Whether `_computed` implements this assignor's rules for these claims."""
 
     @abstractmethod
     def _computed(self, by_id: Ints, subscribed: SubscribedPartitions) -> Ints:
-        """For each partition in the order of topics and partitions the slot of its owner, or NOBODY."""
+        """The slot of each partition's owner, or NOBODY, in the order of topics and partitions."""
 
     def _java_assignment(self, by_id: Ints, subscribed: SubscribedPartitions) -> JavaStickyAssignment:
         return JavaStickyAssignment(by_id, self._before[subscribed.places], subscribed.numbers, self._in_map_order)
@@ -401,7 +407,7 @@ class OwnedPartitionsAssignment(LeaderAssignment):
 
 
 class CooperativeAssignment(OwnedPartitionsAssignment):
-    """The same with a cooperative assignor: members claim what they consume, in their subscriptions."""
+    """A leader's assignment with a cooperative assignor: members claim what they consume, in their subscriptions."""
 
     @property
     def _has_rules(self) -> bool:
@@ -422,10 +428,11 @@ class CooperativeAssignment(OwnedPartitionsAssignment):
 
 
 class StickyAssignment(OwnedPartitionsAssignment):
-    """The same with `sticky`: members claim in their user data what they were assigned last, and in which generation.
+    """A leader's assignment with `sticky`: members claim in their user data what they were assigned last, and in which
+    generation.
 
-    generation: that of the claims before. waited: what members claim that waited for the round before it was played, by
-    slot; None if they are new."""
+    generation: the one of the claims in `before`. waited: by slot, the claims of members that were already waiting when
+    the round was played; None if they are new."""
 
     def __init__(
         self, group: StartingGroup, leader: int, slots: Mapping[str, int], specs: Sequence[StartingMember],
@@ -463,7 +470,7 @@ class StickyAssignment(OwnedPartitionsAssignment):
 
 
 def are_alike(group: StartingGroup, members: Sequence[StartingMember]) -> bool:
-    """Whether sticky assignors need not be asked (`_StickyAssignment`)."""
+    """Whether sticky assignors do not have to run, because arrays can compute their result (`_StickyAssignment`)."""
     return (
         bool(members[0].topics)
         and subscribe_alike(group, members)

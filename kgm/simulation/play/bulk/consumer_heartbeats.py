@@ -1,6 +1,6 @@
-"""What heartbeats of members of a consumer group (KIP-848) that an epoch does not concern do, without a request for
-each: they change nothing, or tell the member of the epoch. What a member does, and what it draws for it, is in
-`scripted_member` and `consumer_member`."""
+"""The heartbeats of members of a consumer group (KIP-848) that an epoch does not affect, without a request for each:
+they change nothing, or inform the member of the epoch. What a member does, and which random numbers it draws for that,
+is in `scripted_member` and `consumer_member`."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -21,30 +21,31 @@ from kgm.simulation.play.consumer_member import ScriptedConsumerMember
 from kgm.simulation.play.timing import HEARTBEAT_LATE_MS
 from kgm.simulation.play.world import World
 
-#: How many numbers a member draws for a heartbeat: for the way there, the way back, and the time to the next one.
+#: How many numbers a member draws for a heartbeat: for the trip there, the trip back, and the time to the next one.
 _DRAWN: Final = 3
 
-#: What happens to a member next, its *stage*: it hands in a heartbeat, and those before are left out
-#: (`ScriptedMember`); or its heartbeat arrives, which tells it of the epoch, and which it may not have sent yet; or the
+#: What happens to a member next, its *stage*: it hands in a heartbeat, with the ones before left out
+#: (`ScriptedMember`); or its heartbeat, which it may not have sent yet, arrives and informs it of the epoch; or the
 #: answer arrives.
 UP_TO_DATE, BEHIND, ANSWERED = range(3)
 
 
 def consumer_group_of(world: World) -> ConsumerGroup:
-    """The group as the coordinator has it."""
+    """The group as the coordinator sees it."""
     group = world.engine.consumer_group(world.group.group_id)
     assert group is not None
     return group
 
 
 class HeartbeatArrays:
-    """members: all that the draw may have. Arrays have an entry for each of them, its *slot*. Names are those of
-    `ScriptedMember`; times in ms.
+    """members: all that the draw may have. Arrays have an entry for each of them, its *slot*. Names are the same as in
+    `ScriptedMember`; times are in ms.
 
-    due: when the next thing happens, by its stage. beat: when the heartbeat is sent that is due or on its way; arrives,
-    replied: when it arrives, and its answer. next_period: from then on. answer: the epoch in the answer. epoch,
-    previous: the epochs of the member in the coordinator, whose own data are old. deadline, turn: of its session.
-    _behind: how many of those that are played with these arrays are not up to date."""
+    due: when the next thing happens, according to the stage. beat: when the heartbeat is sent that is due or on its
+    way; arrives, replied: when it arrives, and when its answer does. next_period: the period from then on. answer: the
+    epoch in the answer. epoch, previous: the epochs of the member in the coordinator, whose own data is outdated.
+    deadline, turn: of its session. _behind: how many of the members that are played with these arrays are not up to
+    date."""
 
     def __init__(self, world: World, members: Sequence[ScriptedConsumerMember], settings: BrokerSettings) -> None:
         self.members = members
@@ -74,11 +75,11 @@ class HeartbeatArrays:
     # -- from scripted members, and back
 
     def _read_clients(self, slots: Sequence[int], known: Sequence[ConsumerMember], group: ConsumerGroup) -> None:
-        """Take over what members know that are heard, and what the coordinator knows of them."""
+        """Load what members know that have heard all answers, and what the coordinator knows of them."""
         for each in known:
             self._known[each.member_id] = each
             if len(each.assigned) > 1:
-                # When a member comes to another epoch, its topics are in the order of the target assignment.
+                # When a member moves to another epoch, its topics are in the order of the target assignment.
                 assigned = {topic_id: each.assigned[topic_id] for topic_id in group.target_of(each.member_id)}
                 self._known[each.member_id] = each._replace(assigned=assigned)
         members = [self.members[slot] for slot in slots]
@@ -93,7 +94,7 @@ class HeartbeatArrays:
         self.stage[slots] = UP_TO_DATE
 
     def _write_clients(self, slots: Sequence[int]) -> None:
-        """Have members know what they know."""
+        """Write what members know back to the scripted members."""
         columns = self.drawn, self.link_busy_ms, self.period_ms, self.generation, self.last_beat_ms, self.extended_ms
         for slot, drawn, link_busy_ms, period_ms, generation, last_beat_ms, extended_ms in zip(
             slots, *(column[slots].tolist() for column in columns), strict=True
@@ -104,7 +105,7 @@ class HeartbeatArrays:
             member.last_beat_ms, member.extended_ms = last_beat_ms, extended_ms
 
     def _as_known(self, member: ScriptedConsumerMember, group: ConsumerGroup) -> ConsumerMember:
-        """As the coordinator would know it."""
+        """The member as the coordinator would know it."""
         slot, known = self._slot_of[member], group.members[member.member_id]
         if known.member_epoch == self.epoch[slot]:
             return known
@@ -115,7 +116,7 @@ class HeartbeatArrays:
     # -- heartbeats
 
     def _send_at(self, places: Ints, beat_ms: Floats) -> None:
-        """Heartbeats over the network at these times, and when they arrive and are answered."""
+        """Send heartbeats over the network at these times, and compute when they arrive and are answered."""
         drawn = random_words(self.keys[places], self.drawn[places], _DRAWN)
         arrives_ms = np.maximum(beat_ms + network_ms(drawn[0]), self.link_busy_ms[places])
         self.beat_ms[places], self.arrives_ms[places] = beat_ms, arrives_ms
@@ -132,7 +133,7 @@ class HeartbeatArrays:
         self.due_ms[places] = next_ms + (spare_ms // period_ms) * period_ms
 
     def _arrive(self, places: Ints, group: ConsumerGroup) -> Ints:
-        """Heartbeats arrive. Returns the members that come to another epoch by it."""
+        """Heartbeats arrive. Returns the members that this moves to another epoch."""
         aim = group.assignment_epoch
         is_due = group.group_epoch > aim and (self.arrives_ms[places] >= self._assigned_from_ms(group)).any()
         assert not is_due, "one of these heartbeats has the target assignment computed"
@@ -146,7 +147,7 @@ class HeartbeatArrays:
         return moved
 
     def _hear(self, places: Ints) -> None:
-        """Answers arrive. A member that is still behind says so with its next heartbeat."""
+        """Answers arrive. A member that is still behind reports it with its next heartbeat."""
         self.drawn[places] += np.uint64(1)
         self.generation[places] = self.answer[places]
         next_ms = self.beat_ms[places] + self.period_ms[places]

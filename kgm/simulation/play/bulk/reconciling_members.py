@@ -1,11 +1,11 @@
-"""Members of a consumer group (KIP-848) whose target assignment an epoch changes, one by one without messages.
+"""Members of a consumer group (KIP-848) whose target assignment an epoch changes, played one by one without messages.
 
-They give up partitions, wait for those of others, take them, and say so; the coordinator learns of it by
-`coordinator.consumer.regular_step`. They depend on each other in one thing only: whether a partition is free when a
-heartbeat arrives. And nothing that a member does between two such arrivals depends on what happens meanwhile, unless an
-epoch begins. So there are two kinds of events, in one heap of plain numbers: a heartbeat arrives, and a client reacts
-to the answer; all times from one of them to the next are worked out at once. What a member draws for it is computed
-ahead, for all at once."""
+They give up partitions, wait for the partitions of others, take them, and report it; the coordinator learns of it
+through `coordinator.consumer.regular_step`. They depend on each other in only one respect: whether a partition is free
+when a heartbeat arrives. And nothing that a member does between two such arrivals depends on what happens meanwhile,
+unless an epoch begins. So there are two kinds of events, in one heap of plain numbers: a heartbeat arrives, and a
+client reacts to the answer. All times from one of them to the next are computed in one step. The random numbers that
+members draw are computed ahead, for all members together."""
 
 import heapq
 import math
@@ -29,32 +29,32 @@ from kgm.simulation.play.consumer_member import ScriptedConsumerMember
 from kgm.simulation.play.timing import HEARTBEAT_LATE_MS, LONGEST_TRIP_MS, promptly
 from kgm.simulation.play.world import World
 
-#: A client has reacted to an answer after so many ms at the latest.
+#: A client has reacted to an answer after this many ms at the latest.
 LONGEST_REACTION_MS: Final = max(profile.react[1] + profile.revoke[1] for profile in PROFILES.values())
 
 #: The stages of a reconciling member, besides UP_TO_DATE: its heartbeat arrives, which it may not have sent yet; or it
-#: reacts to an answer, which it may not have heard yet.
+#: reacts to an answer, which it may not have received yet.
 _HEARTBEATING, _REACTING = 1, 2
 _STABLE: Final = MemberState.STABLE
-#: So many numbers are drawn ahead: more than most members need until they have reached a target. And so many are left
-#: when a heartbeat arrives: for the answer, the period, two for the reaction, and the way of the next heartbeat.
+#: How many numbers are drawn ahead, which is more than most members need to reach a target; and how many must be left
+#: when a heartbeat arrives: for the answer, the period, two for the reaction, and the trip of the next heartbeat.
 _AHEAD: Final = 32
 _PER_ARRIVAL: Final = 5
 
 
 @dataclass(slots=True, eq=False)
 class ReconcilingMember:
-    """One member. What `ScriptedMember` knows of itself is there, as it is when the last answer is heard.
+    """One member. Its own state stays in `ScriptedMember`, as it is when the last answer is received.
 
-    known: as the coordinator has it. target: its target assignment. is_affected: whether that has changed since it last
-    reached it. stage, due_ms: what happens next, and when. beat_ms: when the heartbeat was sent that arrives last or
-    next, or will be sent. reports: whether that is one that follows a reaction. next_beat_ms: when the one after it is
-    sent, unless the member reacts to the answer. heard_ms: when the last answer is heard; before_epoch,
-    before_period_ms, heard_words: the epoch and the period of the client until then, and how many numbers it draws
-    then.
+    known: as the coordinator sees it. target: its target assignment. is_affected: whether the target has changed since
+    the member last reached it. stage, due_ms: what happens next, and when. beat_ms: when the heartbeat that arrives
+    last or next was sent, or will be sent. reports: whether that heartbeat follows a reaction. next_beat_ms: when the
+    one after it is sent, unless the member reacts to the answer. heard_ms: when the last answer is received.
+    before_epoch, before_period_ms, heard_words: the epoch and the period of the client until then, and how many numbers
+    it draws at that moment.
 
-    trips_ms, shares: what numbers of its stream come to, as a way over the network and as a share, from `drawn_from`;
-    at: the place of the next one, of which its stream does not know until the member is taken out."""
+    trips_ms, shares: the numbers of its stream from `drawn_from` on, converted to network trips and to shares. at: the
+    position of the next one; the stream itself is not updated until the member is taken out."""
 
     slot: int
     member: ScriptedConsumerMember
@@ -82,8 +82,8 @@ class ReconcilingMember:
 
 
 class ReconcilingMembers:
-    """members: by slot, in no order. touched, touched_ms: the slots of members whose sessions began again, and when,
-    since `clear`; written, written_ms: records that the coordinator would have written, if they are kept."""
+    """members: by slot, in no order. touched, touched_ms: the slots of members whose sessions were extended since
+    `clear`, and when. written, written_ms: the records that the coordinator would have written, if records are kept."""
 
     def __init__(self, world: World, settings: BrokerSettings) -> None:
         self.members: dict[int, ReconcilingMember] = {}
@@ -95,19 +95,20 @@ class ReconcilingMembers:
         self._settings = settings
         self._interval_ms = heartbeat_interval_ms(settings, None)
         self._heap: list[tuple[float, int]] = []
-        #: By the names that members subscribe to, the ids of those topics.
+        #: The ids of the topics that members subscribe to, by their names.
         self._subscribed: dict[frozenset[str], frozenset[bytes]] = {}
 
     # -- which members
 
     @property
     def can_play(self) -> bool:
-        """Whether heartbeats are so far apart that a client has reacted to the answer to one before the next."""
+        """Whether heartbeats are far enough apart that a client has reacted to the answer to one before it sends the
+        next."""
         return self._interval_ms > LONGEST_TRIP_MS + LONGEST_REACTION_MS
 
     def may_take(self, known: ConsumerMember, target: Target) -> bool:
-        """Whether nothing unusual can happen to a member on its way to this target: its rebalance timeout does not end,
-        and it subscribes to all of these topics."""
+        """Whether nothing unusual can happen to a member on its way to this target: its rebalance timeout does not
+        expire, and it subscribes to all of these topics."""
         names = known.subscribed_topic_names
         ids = self._subscribed.get(names)
         if ids is None:
@@ -121,17 +122,18 @@ class ReconcilingMembers:
         )
 
     def is_at_rest(self, one: ReconcilingMember) -> bool:
-        """Whether a member has reached its target, and no message of it is on its way."""
+        """Whether a member has reached its target, and none of its messages is on its way."""
         now_ms = self._world.clock.now_ms
         return not one.is_affected and one.heard_ms <= now_ms and (one.stage == UP_TO_DATE or one.beat_ms > now_ms)
 
     def add_beating(self, one: ReconcilingMember, beat_ms: float) -> None:
-        """Take a member that is heard, with the heartbeat that it has sent then, or will send."""
+        """Add a member that has heard all answers, with the heartbeat that it has sent, or will send, at `beat_ms`."""
         self._beat(one, beat_ms)
         self._add(one)
 
     def add_answered(self, one: ReconcilingMember, heard_ms: float) -> None:
-        """Take a member that has sent a heartbeat, to which the answer is on its way; it has its epoch already."""
+        """Add a member that has sent a heartbeat whose answer is on its way; in the coordinator it already has the
+        answer's epoch."""
         member = one.member
         one.beat_ms, one.heard_ms = member.last_beat_ms, heard_ms
         one.next_beat_ms = one.beat_ms + member.period_ms
@@ -140,7 +142,7 @@ class ReconcilingMembers:
         self._add(one)
 
     def add_up_to_date(self, one: ReconcilingMember, due_ms: float) -> None:
-        """Take a member that hands in a heartbeat then."""
+        """Add a member that hands in its next heartbeat at `due_ms`."""
         one.next_beat_ms = one.due_ms = due_ms
         self._add(one)
 
@@ -148,10 +150,11 @@ class ReconcilingMembers:
         self.members[one.slot] = one
         heapq.heappush(self._heap, (one.due_ms, one.slot))
 
-    # -- what they draw
+    # -- their random numbers
 
     def draw_ahead(self, some: Sequence[ReconcilingMember]) -> None:
-        """Work out what these members will draw next, and what they have drawn last: it may be given back."""
+        """Compute the numbers that these members will draw next, and the one that they have drawn last, because it may
+        be given back."""
         firsts = [max(one.drawn - 1, 0) for one in some]
         keys = np.array([one.member.chance.key for one in some], dtype=np.uint64)
         words = random_words(keys, np.array(firsts, dtype=np.uint64), _AHEAD)
@@ -161,14 +164,14 @@ class ReconcilingMembers:
             one.at, one.drawn_from, one.trips_ms, one.shares = one.drawn - first, first, trips_ms, of_one
 
     def _draw_on(self, one: ReconcilingMember) -> None:
-        """Work out more numbers for this member, and for those that would need them soon."""
+        """Compute more numbers for this member, and for the members that will need them soon."""
         others = self.members.values()
         self.draw_ahead([one, *(each for each in others if each.at > _AHEAD // 2 and each is not one)])
 
     # -- what they do
 
     def run(self, until_ms: float) -> None:
-        """Carry out what members have done by then: not later than the next event."""
+        """Carry out what members have done by `until_ms`, which is not later than the next event."""
         heap, members = self._heap, self.members
         if not heap or heap[0][0] > until_ms:
             return
@@ -208,14 +211,15 @@ class ReconcilingMembers:
         heapq.heapify(self._heap)
 
     def settled_from_ms(self) -> float:
-        """Until then at least, some member has not reached the epoch and the target, or waits for an answer."""
+        """The time until which, at least, some member has not reached the epoch and the target, or waits for an
+        answer."""
         return max(
             [one.heard_ms if one.stage == UP_TO_DATE else one.due_ms for one in self.members.values()],
             default=float("-inf"),
         )
 
     def next_arrival(self) -> tuple[float, int | None]:
-        """When the next heartbeat arrives of a member that is not up to date, and whose it is."""
+        """When the next heartbeat of a member that is not up to date arrives, and the slot of that member."""
         first_ms, first = float("inf"), None
         for slot, one in self.members.items():
             at_ms = one.due_ms
@@ -228,12 +232,12 @@ class ReconcilingMembers:
         return first_ms, first
 
     def clear(self) -> None:
-        """What was touched and written has been taken note of."""
+        """Forget what was touched and written, after it has been processed."""
         for each in (self.touched, self.touched_ms, self.written, self.written_ms):
             each.clear()
 
     def _arrive(self, one: ReconcilingMember, group: ConsumerGroup) -> None:
-        """A heartbeat arrives; the answer to it is worked out, and when and how it is heard."""
+        """A heartbeat arrives: compute the answer, and when and how the client reacts to it."""
         member, before, arrives_ms = one.member, one.known, one.due_ms
         self.touched.append(one.slot)
         self.touched_ms.append(arrives_ms)
@@ -246,7 +250,7 @@ class ReconcilingMembers:
         if after is not before:
             one.known = after = take_step(group, after)
             self._written(one, group)
-            # A step either takes partitions away or gives some.
+            # A step either takes partitions away or assigns some.
             is_answered_with_assignment = _count(before.assigned) != _count(after.assigned)
         if after.state is _STABLE:
             one.is_affected = False
@@ -265,7 +269,7 @@ class ReconcilingMembers:
             self._wait(one)
 
     def _written(self, one: ReconcilingMember, group: ConsumerGroup) -> None:
-        """The coordinator has another state of the member."""
+        """The member's state in the coordinator has changed."""
         world, known = self._world, one.known
         if known.state is _STABLE:
             world.unreconciled.discard(known.member_id)
@@ -276,7 +280,7 @@ class ReconcilingMembers:
             self.written_ms.append(one.due_ms)
 
     def _hear(self, one: ReconcilingMember) -> None:
-        """An answer, as long as it brings no assignment."""
+        """The client receives an answer, apart from any assignment in it."""
         member = one.member
         one.before_epoch, one.before_period_ms = member.generation, member.period_ms
         member.generation = one.known.member_epoch
@@ -285,7 +289,7 @@ class ReconcilingMembers:
         one.heard_words = 1
 
     def _react(self, one: ReconcilingMember) -> None:
-        """Give up and take partitions, and say so (`ScriptedConsumerMember._reconcile`)."""
+        """Give up and take partitions, and report it (`ScriptedConsumerMember._reconcile`)."""
         member, known, now_ms, ledger = one.member, one.known, one.due_ms, self._world.ledger
         target = self._by_name(known.assigned)
         if known.pending_revocation:  # then it gains nothing
@@ -318,14 +322,14 @@ class ReconcilingMembers:
         return one.member.generation == self._world.generation and one.known.state is _STABLE
 
     def _wait(self, one: ReconcilingMember) -> None:
-        """For the next heartbeat."""
+        """Wait for the next heartbeat."""
         if self._is_stable(one):
             one.stage, one.due_ms = UP_TO_DATE, one.next_beat_ms
         else:
             self._beat(one, one.next_beat_ms)
 
     def _beat(self, one: ReconcilingMember, beat_ms: float) -> None:
-        """Send a heartbeat then."""
+        """Send a heartbeat at `beat_ms`."""
         member = one.member
         one.stage, one.beat_ms, one.reports = _HEARTBEATING, beat_ms, False
         one.next_beat_ms = beat_ms + member.period_ms
@@ -339,13 +343,13 @@ class ReconcilingMembers:
     # -- back to events
 
     def rest(self, slot: int) -> tuple[ReconcilingMember, float]:
-        """Take out a member that `is_at_rest`. With it, when its next heartbeat is scheduled."""
+        """Take out a member that `is_at_rest`. Returns it, and when its next heartbeat is scheduled."""
         one = self.members.pop(slot)
         one.member.chance.drawn = one.drawn - (one.stage == _HEARTBEATING)
         return one, one.beat_ms if one.stage == _HEARTBEATING else one.due_ms
 
     def release(self, slot: int) -> ConsumerMember:
-        """Take out a member, and have it do the rest by events. Returns what the coordinator knows of it."""
+        """Take out a member, which continues by events. Returns what the coordinator knows of it."""
         one = self.members.pop(slot)
         member, now_ms, stage = one.member, self._world.clock.now_ms, one.stage
         next_ms = one.next_beat_ms

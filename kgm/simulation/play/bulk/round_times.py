@@ -1,8 +1,8 @@
 """When everything happens in one rebalance of a classic group, as arrays; and members that send more heartbeats than
-others in it, because something is slow for them: each of these is played alone, event by event.
+others in it, because something is slow for them: each of these is played individually, event by event.
 
-What each member does, and what it draws for it, is in `classic_member`. Arrays have an entry for each member that takes
-part, its *place*."""
+What each member does, and which random numbers it draws for that, is in `classic_member`. Arrays have an entry for each
+member that takes part, its *place*."""
 
 import heapq
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ class _Kind(Enum):
     BEAT = auto()
     """It sends a heartbeat."""
     ARRIVAL = auto()
-    """A heartbeat of its arrives."""
+    """One of its heartbeats arrives."""
     REPLY = auto()
     """A reply to a heartbeat arrives."""
     JOIN = auto()
@@ -38,7 +38,7 @@ class _Kind(Enum):
 
 @dataclass(slots=True)
 class _Events:
-    """What is to come, in order; of equal times what was scheduled first comes first."""
+    """Upcoming events, in order; at equal times, what was scheduled first comes first."""
 
     heap: list[tuple[float, int, _Kind]] = field(default_factory=list)
     count: int = 0
@@ -54,8 +54,9 @@ class _Events:
 
 @dataclass(slots=True, kw_only=True)
 class LateJoin:
-    """How a member joins that sends several heartbeats before. heard_ms: when the first of them arrives. beat_ms: the
-    last one. arrives_ms: of its JoinGroup. quiet_ms: when the last reply to a heartbeat arrives. beats: how many."""
+    """How a member joins that sends several heartbeats first. heard_ms: when the first of them arrives. beat_ms: when
+    the last one is sent. arrives_ms: when its JoinGroup arrives. quiet_ms: when the last reply to a heartbeat arrives.
+    beats: how many heartbeats it sends."""
 
     heard_ms: float
     beat_ms: float
@@ -68,8 +69,8 @@ class LateJoin:
 def join_late(
     member: ScriptedMember, stream: RandomStream, beat_ms: float, link_ms: float, earliest_ms: float
 ) -> LateJoin:
-    """From the first heartbeat after a rebalance has begun to the JoinGroup. link_ms: see
-    `ScriptedMember.link_busy_until_ms`. earliest_ms: before which it does not join."""
+    """What a member does from the first heartbeat after a rebalance has begun to the JoinGroup. link_ms: see
+    `ScriptedMember.link_busy_until_ms`. earliest_ms: the earliest time at which it joins."""
     events = _Events()
     events.put(beat_ms, _Kind.BEAT)
     heard_ms = join_ms = 0.0
@@ -104,8 +105,8 @@ def join_late(
 
 @dataclass(slots=True, kw_only=True)
 class LateRevocation:
-    """How a member joins that has given up partitions, and sends a heartbeat before. arrives_ms: of its JoinGroup.
-    quiet_ms: when the reply to the heartbeat arrives."""
+    """How a member joins that has given up partitions, and sends a heartbeat first. arrives_ms: when its JoinGroup
+    arrives. quiet_ms: when the reply to the heartbeat arrives."""
 
     beat_ms: float
     arrives_ms: float
@@ -113,7 +114,7 @@ class LateRevocation:
 
 
 def revoke_late(stream: RandomStream, beat_ms: float, join_ms: float, link_ms: float) -> LateRevocation:
-    """stream: what is drawn from the heartbeat on. join_ms: when it joins. link_ms: see
+    """stream: the member's random numbers from the heartbeat on. join_ms: when it joins. link_ms: see
     `ScriptedMember.link_busy_until_ms`."""
     counted_ms = max(beat_ms + draw_ms(stream, NETWORK_MS), link_ms)
     if counted_ms < join_ms:
@@ -127,9 +128,9 @@ def revoke_late(stream: RandomStream, beat_ms: float, join_ms: float, link_ms: f
 
 @dataclass(slots=True, kw_only=True)
 class LateSync:
-    """How a member is assigned that sends heartbeats meanwhile. done_ms: when it has its assignment. beat_ms: its last
-    heartbeat. link_ms: see `ScriptedMember.link_busy_until_ms`. counted_ms: when heartbeats extended its session.
-    quiet_ms: when the last reply arrives."""
+    """How a member gets its assignment that sends heartbeats meanwhile. done_ms: when it has its assignment. beat_ms:
+    its last heartbeat. link_ms: see `ScriptedMember.link_busy_until_ms`. counted_ms: when heartbeats extended its
+    session. quiet_ms: when the last reply arrives."""
 
     done_ms: float
     beat_ms: float
@@ -141,9 +142,9 @@ class LateSync:
 def sync_late(
     period_ms: float, stream: RandomStream, *, told_ms: float, sync_ms: float, assigned_ms: float
 ) -> LateSync:  # fmt: skip
-    """From the reply to JoinGroup on, of a member that heartbeats while it waits for its assignment. sync_ms: when its
-    SyncGroup arrives. assigned_ms: when the leader's does; until then the broker reads nothing more from a member whose
-    SyncGroup waits."""
+    """What a member does from the reply to JoinGroup on if it sends heartbeats while it waits for its assignment.
+    sync_ms: when its SyncGroup arrives. assigned_ms: when the leader's does; until then the broker reads nothing more
+    from a member whose SyncGroup is waiting."""
     events = _Events()
     events.put(max(sync_ms, assigned_ms), _Kind.ASSIGNMENT)
     events.put(told_ms + period_ms, _Kind.BEAT)
@@ -175,24 +176,25 @@ def sync_late(
     return LateSync(done_ms=done_ms, beat_ms=last_ms, link_ms=link_ms, counted_ms=counted_ms, quiet_ms=quiet_ms)
 
 
-#: How many numbers a member draws that gives up partitions, until its JoinGroup arrives; and one that is refused.
+#: How many numbers a member that gives up partitions draws until its JoinGroup arrives; and how many a refused one
+#: draws.
 _DRAWN_TO_REVOKE, _DRAWN_TO_RETRY = np.uint64(2), np.uint64(1)
 #: How many numbers a member draws until its JoinGroup arrives: for its heartbeat there and back, its reaction, and the
-#: JoinGroup. Then, until it consumes: for the reply, the time to think, and its SyncGroup there and back.
+#: JoinGroup. Then, until it consumes: for the reply, its think time, and its SyncGroup there and back.
 _DRAWN_TO_JOIN: Final = 4
 _DRAWN_TO_THINK, _DRAWN_TO_SYNC, _DRAWN_TO_CONSUME = 2, 3, 4
 
 
 @dataclass(slots=True, kw_only=True)
 class RoundTimes:
-    """When everything happens in a rebalance, in ms. Arrays are by place.
+    """When everything happens in a rebalance, in ms. Arrays are indexed by place.
 
-    slots: of the members. told: the places of those that a heartbeat tells of the rebalance. beat: the last heartbeat
-    of these before they join. join: JoinGroup; arrives: when the broker has it. joined: the end of the join phase.
-    last_beat: the last heartbeat of those that heartbeat while they sync. link: see
+    slots: of the members. told: the places of the members that learn of the rebalance from a heartbeat. beat: the last
+    heartbeat of these before they join. join: when JoinGroup is sent; arrives: when the broker receives it. joined: the
+    end of the join phase. last_beat: the last heartbeat of the members that send heartbeats while they sync. link: see
     `ScriptedMember.link_busy_until_ms`. drawn: how many numbers have been drawn by then. quiet: when the last reply to
-    a heartbeat arrives. late: places of members that heartbeat while they sync. counted: sessions that are extended by
-    these heartbeats, by slot. requests: how many there are."""
+    a heartbeat arrives. late: the places of members that send heartbeats while they sync. counted: the sessions that
+    these heartbeats extend, by slot. requests: the total number of requests."""
 
     slots: Ints
     told: Ints
@@ -214,7 +216,7 @@ class RoundTimes:
 
     @staticmethod
     def of(arrays: StableMemberArrays, slots: Ints, told: Ints, leader: int) -> "RoundTimes":
-        """Before anything has happened. leader: its slot."""
+        """The times before anything has happened. leader: its slot."""
         nothing = np.zeros(len(slots))
         return RoundTimes(
             slots=slots, told=told, beat_ms=nothing.copy(), join_ms=arrays.last_join_ms[slots], heard_ms=nothing.copy(),
@@ -228,37 +230,37 @@ class RoundTimes:
         return float(max(self.done_ms.max(), self.quiet_ms.max()))
 
     def begin_sessions(self, arrays: StableMemberArrays) -> None:
-        """Sessions begin again at the end of the join phase, and of those that have synced by then when the leader
-        has."""
+        """Sessions are extended at the end of the join phase and, for members that have synced by then, when the leader
+        has synced."""
         has_synced = self.sync_ms <= self.assigned_ms
         arrays.extend_sessions(self.slots, int(self.joined_ms))
         arrays.extend_sessions(self.slots[has_synced], int(self.assigned_ms))
 
 
 def slots_of(arrays: StableMemberArrays, waiting: Sequence[ScriptedClassicMember]) -> Ints:
-    """Of the stable members, and of those whose JoinGroup waits already."""
+    """The slots of the stable members, and of the members whose JoinGroup is already waiting."""
     new: Ints = np.array([arrays.slot_of[member] for member in waiting], dtype=np.int64)
     return np.concatenate([arrays.places(), new])
 
 
 def first_times(arrays: StableMemberArrays, slots: Ints, leader: int) -> RoundTimes | None:
-    """Of a rebalance that has just begun. slots: see `slots_of`."""
+    """The times of a rebalance that has just begun. slots: see `slots_of`."""
     stable = len(arrays.slots)
     beat_ms = arrays.beats_after(slots[:stable], arrays.world.clock.now_ms)
     return completed(arrays, RoundTimes.of(arrays, slots, np.arange(stable), leader), beat_ms)
 
 
 def completed(arrays: StableMemberArrays, found: RoundTimes, beat_ms: Floats) -> RoundTimes | None:
-    """With all that happens from the first heartbeat of each member that is told of it. None if a member would do more
-    than that."""
+    """The times completed with everything that happens after `beat_ms`, the first heartbeat of each member that learns
+    of the rebalance. None if a member would do anything else."""
     session_ms = arrays.world.group.sessions_ms()[0]
     is_whole = _is_joined(arrays, found, beat_ms, session_ms) and _is_synced(arrays, found, session_ms)
     return found if is_whole else None
 
 
 def _is_joined(arrays: StableMemberArrays, found: RoundTimes, beat_ms: Floats, session_ms: int) -> bool:
-    """Members notice the rebalance, and join. beat_ms: the first heartbeat of each that is told of it. False if a
-    session would end before it is noticed, or in the join phase."""
+    """Members notice the rebalance, and join. beat_ms: the first heartbeat of each member that learns of it. False if a
+    session would end before that, or in the join phase."""
     places = found.told
     slots = found.slots[places]
     drawn, period_ms = found.drawn[places], arrays.period_ms[slots]
@@ -288,7 +290,8 @@ def _is_joined(arrays: StableMemberArrays, found: RoundTimes, beat_ms: Floats, s
 
 
 def _is_synced(arrays: StableMemberArrays, found: RoundTimes, session_ms: int) -> bool:
-    """Members are told the end of the join phase, and are assigned. False if that depends on more than times."""
+    """Members learn that the join phase has ended, and get their assignments. False if that depends on more than
+    times."""
     slots, pace = found.slots, arrays.world.timing.pace
     later = random_words(arrays.keys[slots], found.drawn, _DRAWN_TO_CONSUME)
     told_ms = found.joined_ms + network_ms(later[0])
@@ -324,20 +327,20 @@ def _is_synced(arrays: StableMemberArrays, found: RoundTimes, session_ms: int) -
         found.requests += len(late.counted_ms)
         found.counted += [(counted_ms, slot) for counted_ms in late.counted_ms]
     found.sync_ms, found.assigned_ms, found.done_ms = sync_ms, assigned_ms, done_ms
-    is_told_twice = bool((told_again_ms >= done_ms).any())  # to join, when it has joined
+    is_told_twice = bool((told_again_ms >= done_ms).any())  # to join again, after it has joined
     ends_in_time = found.end_ms < found.joined_ms + session_ms - 1.0
     return not is_told_twice and ends_in_time and int(np.count_nonzero(sync_ms == assigned_ms)) == 1
 
 
 def stream_of(arrays: StableMemberArrays, slot: int, drawn: int) -> RandomStream:
-    """The stream of a member after so many numbers."""
+    """The stream of a member after `drawn` numbers."""
     stream = RandomStream.of(arrays.members[slot].chance.key)
     stream.drawn = drawn
     return stream
 
 
 def learn(arrays: StableMemberArrays, found: RoundTimes) -> None:
-    """What the members know when they have synced."""
+    """Store what the members know when they have synced."""
     slots, told = found.slots, found.slots[found.told]
     arrays.drawn[slots] = found.drawn
     arrays.last_beat_ms[told] = arrays.extended_ms[told] = found.beat_ms[found.told]
@@ -356,10 +359,10 @@ def learn(arrays: StableMemberArrays, found: RoundTimes) -> None:
 
 @dataclass(slots=True, kw_only=True)
 class Rejoins:
-    """What follows from a round of a cooperative group. begins_ms: the next one; infinite if there is none. adopts: who
-    learns what it was assigned, by place. revoking: the places of those that give up partitions; join, arrives: when
-    they join again; drawn: how many numbers have been drawn by then. beats: those that send a heartbeat before, by
-    place."""
+    """What follows a round of a cooperative group. begins_ms: when the next round begins; infinite if there is none.
+    adopts: whether each member learns what it was assigned, by place. revoking: the places of the members that give up
+    partitions; join, arrives: when they join again; drawn: how many numbers have been drawn by then. beats: the members
+    that send a heartbeat before that, by place."""
 
     begins_ms: float
     adopts: Flags
@@ -371,7 +374,8 @@ class Rejoins:
 
 
 def rejoins_after(arrays: StableMemberArrays, found: RoundTimes, losing: Ints) -> Rejoins | None:
-    """losing: the places of members that have more than they are assigned. None if a heartbeat comes between."""
+    """losing: the places of members that have more than they are assigned. None if further heartbeats come in
+    between."""
     slots, done_ms = found.slots[losing], found.done_ms[losing]
     drawn = found.drawn[losing]
     numbers = random_words(arrays.keys[slots], drawn, int(_DRAWN_TO_REVOKE))
@@ -403,11 +407,11 @@ def rejoins_after(arrays: StableMemberArrays, found: RoundTimes, losing: Ints) -
 def times_after(
     arrays: StableMemberArrays, before: RoundTimes, rejoins: Rejoins, rebalance_timeout_ms: int
 ) -> RoundTimes | None:
-    """Of the round that follows, whose members are of four kinds:
-     - it has been assigned by then: a heartbeat tells it of the rebalance;
-     - its assignment is on its way: it comes, and a heartbeat tells the member then;
-     - it has given up partitions: it joins;
-     - its SyncGroup has not arrived: it is refused, so that the member does not learn what it was assigned, and joins.
+    """The times of the round that follows. Its members are of four kinds:
+    - it already has its assignment: a heartbeat informs it of the rebalance;
+    - its assignment is on its way: it arrives, and then a heartbeat informs the member;
+    - it has given up partitions: it joins;
+    - its SyncGroup has not arrived: it is refused, so the member does not learn what it was assigned, and joins.
 
     None if the round is not regular."""
     slots = before.slots
@@ -435,7 +439,7 @@ def times_after(
 
 
 def _beat_before_joining(arrays: StableMemberArrays, found: RoundTimes, rejoins: Rejoins) -> None:
-    """The heartbeats of members that give up partitions."""
+    """The heartbeats that members which give up partitions send before they join."""
     for place, late in rejoins.beats.items():
         slot = found.slots[place]
         arrays.last_beat_ms[slot] = arrays.extended_ms[slot] = late.beat_ms
@@ -445,8 +449,8 @@ def _beat_before_joining(arrays: StableMemberArrays, found: RoundTimes, rejoins:
 
 
 def _retry(arrays: StableMemberArrays, found: RoundTimes, refused: Ints, done_ms: Floats) -> bool:
-    """Members whose SyncGroup is refused join again. done_ms: when they have the reply. False if one sends a
-    heartbeat before."""
+    """Members whose SyncGroup is refused join again. done_ms: when they have the reply. False if one of them sends a
+    heartbeat first."""
     slots = found.slots[refused]
     if not len(refused):
         return True

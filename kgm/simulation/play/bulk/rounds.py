@@ -1,12 +1,12 @@
-"""Rebalances of a classic group, for all members at once.
+"""Rebalances of a classic group, played for all members together.
 
-What each member does, and what it draws for it, is in `classic_member`: a heartbeat tells it of the rebalance, it
-joins, and gives up its partitions before if the assignor is eager; at the end of the join phase it is told so, it
-syncs, and it is assigned when the leader has synced.
+What each member does, and which random numbers it draws for that, is in `classic_member`: a heartbeat informs it of the
+rebalance; it gives up its partitions if the assignor is eager, and joins; it is notified at the end of the join phase,
+and syncs; and it gets its assignment when the leader has synced.
 
-Members of a cooperative group keep their partitions while they join. Those that are assigned less than they have give
-up the rest and join again at once, which begins the next rebalance while others may still wait for their assignments.
-`CooperativeRounds` plays rebalances until no member has anything to give up."""
+Members of a cooperative group keep their partitions while they join. Members that are assigned less than they have give
+up the rest and join again immediately, which begins the next rebalance while others may still be waiting for their
+assignments. `CooperativeRounds` plays rebalances until no member has anything to give up."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -55,15 +55,15 @@ from kgm.simulation.play.scripted_member import LifecyclePhase, ScriptedMember
 from kgm.simulation.play.world import World
 
 _MS_PER_MINUTE: Final = 60_000
-#: Rounds are not tried any more when so many could not be played in bulk, and few could.
+#: Rounds are no longer tried after this many could not be played in bulk while few could.
 _MOST_FAILURES: Final = 8
-#: Times that are so close to each other may be the same, worked out in two ways.
+#: Times this close to each other may be the same time, computed in two ways.
 _SAME_TIME_MS: Final = 1e-3
 
 
 @dataclass(slots=True, kw_only=True)
 class CooperativeRound:
-    """One of the rounds. began_ms: when a member joined again; of the first one, when the rebalance began."""
+    """One of the rounds. began_ms: when a member joined again; for the first round, when the rebalance began."""
 
     began_ms: float
     times: RoundTimes
@@ -71,10 +71,10 @@ class CooperativeRound:
 
 
 class CooperativeRounds:
-    """They are computed on the arrays, and undone if one of them is not regular.
+    """Consecutive rounds. They are computed on the arrays, and undone if one of them is not regular.
 
-    slots: of the members, those that wait already last. waits_until: when each of these has its first
-    assignment."""
+    slots: of the members, with those that are already waiting last. waits_until: when each of the waiting ones has its
+    first assignment."""
 
     def __init__(
         self, arrays: StableMemberArrays, group: ClassicGroup, waiting: Sequence[ScriptedClassicMember], leader: int
@@ -123,7 +123,7 @@ class CooperativeRounds:
     # -- what is assigned
 
     def _assign(self, found: RoundTimes, began_ms: float) -> Rejoins | None:
-        """Carry out what a round comes to, as far as arrays tell. None if it is not regular."""
+        """Carry out the result of a round in the arrays. None if it is not regular."""
         arrays, slots, ledger = self._arrays, self.slots, self._arrays.ledger
         arrays.sent[slots] = np.where(
             arrays.names_generation[slots], arrays.generation[slots], arrays.remembered[slots]
@@ -143,7 +143,7 @@ class CooperativeRounds:
         adopting[slots[rejoins.adopts]] = True
         lost, gained = moves & adopting[before], moves & adopting[after]
         if bool((gained & (before >= 0)).any()):
-            return None  # it would be consumed twice
+            return None  # a partition would have two consumers
         at_ms = np.zeros(len(ledger.names))
         at_ms[arrays.identity[slots]] = found.done_ms
         ledger.exchange(lost, gained, arrays.identity[after], at_ms)
@@ -156,7 +156,7 @@ class CooperativeRounds:
         return rejoins
 
     def _beat(self, found: RoundTimes, rejoins: Rejoins) -> None:
-        """Sessions begin again, and stable members send heartbeats, until the next round begins or this one ends."""
+        """Sessions are extended, and stable members send heartbeats, until the next round begins or this one ends."""
         arrays, slots = self._arrays, self.slots
         found.begin_sessions(arrays)
         until_ms = found.end_ms if rejoins.begins_ms == np.inf else rejoins.begins_ms
@@ -168,10 +168,10 @@ class CooperativeRounds:
 
 
 class Rounds:
-    """Plays the rebalances of one draw in bulk, as far as nothing else happens in them.
+    """Plays the rebalances of one draw in bulk, as long as nothing else happens during them.
 
-    members: all that the draw may have. played, failed: how many rebalances it has played, and could not play.
-    heartbeats_applied, saved, most_rebalances: see `BulkPlayer`."""
+    members: all that the draw may have. played, failed: how many rebalances it has played, and how many it could not
+    play. heartbeats_applied, saved, most_rebalances: see `BulkPlayer`."""
 
     most_rebalances = MOST_ROUNDS_AT_ONCE
 
@@ -184,8 +184,8 @@ class Rounds:
         self._join_key = TimerKey(TimerKind.JOIN, self._group_id)
 
     def play(self, until_ms: float) -> bool:
-        """A rebalance has just begun: play it to its end. until_ms: when it has to be over. False if it has to be
-        played by events; then all members are scripted members again."""
+        """A rebalance has just begun: play it to its end. until_ms: when it must be over. False if it must be played by
+        events; then all members are scripted members again."""
         if self._is_hopeless:
             self.arrays.to_scripted_members()
             return False
@@ -258,8 +258,8 @@ class Rounds:
         return False
 
     def _no_member_notices_before_next(self) -> bool:
-        """Whether something else happens before one of the stable members can notice the rebalance: others stop, or
-        join. Then the rebalance is played when that has happened."""
+        """Whether something else happens (others stop or join) before one of the stable members can notice the
+        rebalance. If so, the rebalance is played after that."""
         arrays, world = self.arrays, self._world
         group, next_at = world.engine.classic_group(self._group_id), world.clock.next_at()
         if next_at is None or group is None or self._is_hopeless:
@@ -296,7 +296,7 @@ class Rounds:
         assert isinstance(member, ScriptedClassicMember)
         self.catch_up()
         if member.spec.group_instance_id is not None and self.arrays.is_gathered:
-            # When it starts again, the coordinator looks at what it knows of all members.
+            # When the member starts again, the coordinator reads its data of all members.
             self.arrays.write_assignment()
             self.saved -= cost_of_restart(len(self.arrays.slots))
         self.arrays.release(member)
@@ -308,7 +308,7 @@ class Rounds:
     # -- whether it is regular
 
     def _waiting(self, group: ClassicGroup) -> list[ScriptedClassicMember] | None:
-        """The members whose JoinGroup waits already; None if a member is neither stable nor one of them."""
+        """The members whose JoinGroup is already waiting; None if a member is neither stable nor waiting."""
         world, arrays, found = self._world, self.arrays, []
         parked = group.soft.parked_joins
         if len(parked) + len(arrays.slots) != len(group.members):
@@ -331,7 +331,7 @@ class Rounds:
         return bool(inside[consumer].all())
 
     def _quiet_until(self, group: ClassicGroup) -> float:
-        """Until when nothing happens but what members of the round do."""
+        """The time until which nothing happens except what the members of the round do."""
         world = self._world
         deadlines = world.engine.deadlines
         others = [deadlines[self._join_key]] if self._join_key in deadlines else []
@@ -345,13 +345,13 @@ class Rounds:
         return min(others if next_at is None else [*others, next_at])
 
     def _have_offsets_expired(self, at_ms: Millis) -> bool:
-        """Whether an offset may be past its retention by then."""
+        """Whether an offset may have passed its retention by then."""
         engine = self._world.engine
         retention_ms = engine.settings.offsets_retention_minutes * _MS_PER_MINUTE
         offsets = engine.offsets.of(self._group_id).values()
         return any(at_ms - row.commit_timestamp_ms >= retention_ms for row in offsets)
 
-    # -- what comes of it
+    # -- the result
 
     def _carry_out(self, group: ClassicGroup, waiting: Sequence[ScriptedClassicMember], found: RoundTimes) -> None:
         world, arrays, ledger = self._world, self.arrays, self.arrays.ledger
@@ -420,7 +420,7 @@ class Rounds:
         found: RoundTimes,
         assignment: LeaderAssignment,
     ) -> None:
-        """In the coordinator, and in what is told of the draw."""
+        """End the round in the coordinator, and in the draw's timeline and counts."""
         world, joined_ms = self._world, Millis(int(found.joined_ms))
         newcomers = [member.member_id for member in waiting]
         end_round(group, newcomers, joined_ms=joined_ms, assigned_ms=Millis(int(found.assigned_ms)))
@@ -431,7 +431,8 @@ class Rounds:
             self._record(group, joined_ms)
 
     def _go_on(self, now_ms: float) -> None:
-        """By events. The broker looks for expired offsets now and then; the group has none, so nothing comes of it."""
+        """Continue by events from `now_ms` on. The broker looks for expired offsets now and then; the group has none,
+        so that has no effect."""
         self._world.clock.now_ms = now_ms
         runtime, deadlines, key = self._world.runtime, self._world.engine.deadlines, EXPIRATION_KEY
         while key in deadlines and deadlines[key] <= now_ms:
@@ -444,7 +445,7 @@ class Rounds:
         return times
 
     def _admit_all(self, group: ClassicGroup, waiting: Sequence[ScriptedClassicMember], done_ms: Floats) -> None:
-        """Members that wait already are played in bulk from now on. done_ms: when each has its first assignment."""
+        """Members that were waiting are played in bulk from now on. done_ms: when each has its first assignment."""
         for member, at_ms in zip(waiting, done_ms.tolist(), strict=True):
             self._admit(member, at_ms)
         self._world.answered([request.ticket for request in group.soft.parked_joins.values()])

@@ -1,6 +1,6 @@
 """Members of a classic group that do nothing but send heartbeats, as arrays.
 
-While members are gathered, the arrays say what they know, and not the scripted members; no heartbeat of theirs is
+While members are gathered, their state is in the arrays, not in the scripted members, and none of their heartbeats is
 scheduled: `apply_due_heartbeats` carries out what was due meanwhile. `release` makes one of them a scripted member
 again, `to_scripted_members` all of them."""
 
@@ -36,13 +36,13 @@ _CHANGED = (
 
 
 class StableMemberArrays:
-    """members: all that the draw may have, those that are played by events too. Arrays have an entry for each of them,
-    their *slot*. Names are those of `ScriptedMember`; times in ms.
+    """members: all that the draw may have, including those that are played by events. Arrays have an entry for each of
+    them, their *slot*. Names are the same as in `ScriptedMember`; times are in ms.
 
-    slots: of the members that are gathered, by member id, in the order of the coordinator; outside: the other members.
-    sent: the generation in the latest subscription; generation, remembered: that of the member, and that in which it
-    was last assigned. identity: the number of the identity in the ledger. assignment: the latest one of a round in
-    bulk."""
+    slots: of the members that are gathered, by member id, in the order of the coordinator. outside: the other members.
+    sent: the generation in the latest subscription. generation, remembered: the member's generation, and the one in
+    which it last got an assignment. identity: the number of the identity in the ledger. assignment: the latest one of a
+    round in bulk."""
 
     def __init__(self, world: World, members: Sequence[ScriptedClassicMember]) -> None:
         self.world = world
@@ -59,10 +59,10 @@ class StableMemberArrays:
         self.is_alike = (self.is_cooperative or self.is_sticky) and are_alike(world.group, self.specs)
         self._places: Ints = np.zeros(0, dtype=np.int64)
         self._by_id: Ints = self._places
-        #: What alike members subscribe to; None if they are not.
+        #: What members with equal subscriptions subscribe to; None if their subscriptions differ.
         self.subscribed: SubscribedPartitions | None = None
         self.assignment: LeaderAssignment | None = None
-        #: When the first heartbeat is due, or earlier.
+        #: When the first heartbeat is due, or an earlier time.
         self.next_due_ms = math.inf
         size = len(members)
         profiles = [member.profile for member in members]
@@ -94,17 +94,17 @@ class StableMemberArrays:
         self.identity: Ints = np.zeros(size, dtype=np.int64)
 
     def think(self, slot: int) -> tuple[Floats, Floats]:
-        """The least that a member takes to think, and by how much more it may take."""
+        """The shortest think time of a member, and by how much it can be longer."""
         return self.think_least[slot : slot + 1], self.think_span[slot : slot + 1]
 
     # -- undoing
 
     def save(self) -> Saved:
-        """What rounds change in the arrays and in the ledger."""
+        """Save what rounds change in the arrays and in the ledger."""
         return [getattr(self, name).copy() for name in _CHANGED], self.ledger.save(), self.world.requests
 
     def restore(self, saved: Saved) -> None:
-        """Make it as it was saved, once."""
+        """Restore a saved state; each can be restored only once."""
         arrays, ledger, self.world.requests = saved
         for name, array in zip(_CHANGED, arrays, strict=True):
             setattr(self, name, array)
@@ -123,11 +123,12 @@ class StableMemberArrays:
         return self._places
 
     def is_complete(self, group: ClassicGroup) -> bool:
-        """Whether no member but those that are stable can begin to consume before the end of the next join phase."""
+        """Whether only stable members can begin to consume before the end of the next join phase."""
         return all(member.phase in _WITHOUT_ASSIGNMENT or _is_stable(member, group) for member in self.members)
 
     def gather(self, group: ClassicGroup) -> bool:
-        """Make arrays of all stable members of the group. False if there are none, or if something cannot be held."""
+        """Convert all stable members of the group to arrays. False if there are none, or if the arrays cannot represent
+        something."""
         stable = {member.member_id: member for member in self.members if _is_stable(member, group)}
         if not stable or not ArrayLedger.can_hold(self.world.ledger):
             return False
@@ -147,7 +148,7 @@ class StableMemberArrays:
         return True
 
     def admit_stable(self, group: ClassicGroup) -> None:
-        """Take in members that have become stable since the others were gathered."""
+        """Add members that have become stable since the others were gathered."""
         stable = {member.member_id: member for member in self.outside if _is_stable(member, group)}
         if stable:
             in_order = stable if len(stable) == 1 else [each for each in group.members if each in stable]
@@ -174,7 +175,7 @@ class StableMemberArrays:
             member.next_heartbeat = None
 
     def read(self, member: ScriptedClassicMember) -> None:
-        """Take over what a member knows."""
+        """Load what a member knows."""
         slot = self.slot_of[member]
         self.drawn[slot] = member.chance.drawn
         self.period_ms[slot], self.last_beat_ms[slot] = member.period_ms, member.last_beat_ms
@@ -184,7 +185,7 @@ class StableMemberArrays:
 
     def admit(self, member: ScriptedClassicMember) -> None:
         """A member that waits for the end of a join phase, and has been read, is played in bulk from now on. It is the
-        last one of the coordinator's list. Its session and its heartbeats are the caller's."""
+        last one in the coordinator's list. Its session and its heartbeats are up to the caller."""
         member.phase = LifecyclePhase.STABLE
         member.consumes_as = member.identity
         self._enroll(member)
@@ -196,8 +197,8 @@ class StableMemberArrays:
         self._by_id, self._places = np.insert(self._by_id, at, slot), np.append(self._places, slot)
 
     def release(self, member: ScriptedClassicMember) -> None:
-        """A member of its own again. (The coordinator's data of it stay old: it is about to leave. They do not if
-        `write_assignment` was called.)"""
+        """Make one member a scripted member again. (The coordinator's data about it stays outdated, because the member
+        is about to leave; unless `write_assignment` was called.)"""
         slot = self.slots.pop(member.member_id, None)
         if slot is not None:
             at = bisect.bisect_left(self._sorted_ids, member.member_id)
@@ -207,7 +208,7 @@ class StableMemberArrays:
             self._write(member, slot, self.ledger.consumed_by(member.identity))
 
     def to_scripted_members(self) -> None:
-        """Make scripted members of all of them."""
+        """Make all of them scripted members again."""
         if not self.is_gathered:
             return
         self.is_gathered = False
@@ -219,7 +220,7 @@ class StableMemberArrays:
         self._clear()
 
     def write_assignment(self) -> None:
-        """Tell the coordinator and the members what they were assigned in the latest round."""
+        """Update the coordinator and the members with the assignments of the latest round."""
         if self.assignment is None:
             return
         self.update_coordinator()
@@ -251,27 +252,27 @@ class StableMemberArrays:
     # -- what the coordinator knows of the members
 
     def remember(self, assignment: LeaderAssignment) -> None:
-        """The members were assigned this."""
+        """Remember what the members were assigned."""
         self.assignment = assignment
 
     def order(self) -> Ints | None:
-        """The slots in the order of member ids, if the assignor need not be asked."""
+        """The slots in the order of member ids, if the assignor itself does not have to run."""
         return self._by_id if self.is_ordered or self.is_alike else None
 
     def by_id_with(self, waiting: Sequence[ScriptedClassicMember]) -> Ints:
-        """The slots of the members that are gathered, and of those that wait, in the order of member ids."""
+        """The slots of the members that are gathered, and of those that are waiting, in the order of member ids."""
         new = sorted(waiting, key=lambda member: member.member_id)
         at = [bisect.bisect(self._sorted_ids, member.member_id) for member in new]
         return np.insert(self._by_id, at, [self.slot_of[member] for member in new])
 
     def slot_of_identity(self, slots: Ints) -> Ints:
-        """Of these members, by number of the identity; NOBODY for others, and for no member."""
+        """The slots of these members, by identity number; NOBODY for others, and for no member."""
         found: Ints = np.full(len(self.ledger.names) + 1, NOBODY, dtype=np.int64)
         found[self.identity[slots]] = slots
         return found
 
     def update_coordinator(self) -> None:
-        """Tell it the subscriptions and assignments of the latest round."""
+        """Update it with the subscriptions and assignments of the latest round."""
         assignment, world = self.assignment, self.world
         group = world.engine.classic_group(world.group.group_id)
         if assignment is None or group is None:
@@ -292,7 +293,7 @@ class StableMemberArrays:
     # -- heartbeats
 
     def look_for_next_due(self) -> None:
-        """Work out `next_due_ms`."""
+        """Compute `next_due_ms`."""
         self.next_due_ms = float(self.due_ms[self.places()].min(initial=math.inf))
 
     def apply_due_heartbeats(self) -> int:
@@ -304,7 +305,8 @@ class StableMemberArrays:
         return len(slots)
 
     def beat_until(self, end_ms: float, places: Ints) -> tuple[Ints, Floats]:
-        """These members send the heartbeats that are due before. Returns who, and when; sessions are the caller's."""
+        """These members send the heartbeats that are due before `end_ms`. Returns the slots and the times; sessions are
+        up to the caller."""
         who, when = [places[:0]], [self.due_ms[:0]]
         while len(due := places[self.due_ms[places] < end_ms]):
             who.append(due)
@@ -319,18 +321,18 @@ class StableMemberArrays:
         self.set_due(places, now_ms + self.period_ms[places])
 
     def extend_in_turn(self, places: Ints, at_ms: Floats) -> None:
-        """The sessions of these members begin again at these times, whatever their order."""
+        """The sessions of these members are extended at these times, which can be in any order."""
         order = np.argsort(at_ms, kind="stable")
         self.extend_sessions(places[order], at_ms[order].astype(np.int64))
 
     def extend_sessions(self, places: Ints, at_ms: Ints | int) -> None:
-        """The sessions of these members begin again at these times, in this order."""
+        """The sessions of these members are extended at these times, in this order."""
         self.deadline_ms[places] = at_ms + self.session_ms[places]
         first = self.world.runtime.reserve_turns(len(places))
         self.turn[places] = np.arange(first, first + len(places))
 
     def next_beats(self, slots: Ints, done_ms: Floats) -> Floats:
-        """The first heartbeats of members after they were assigned at these times."""
+        """The first heartbeats of members that got their assignments at these times."""
         next_ms = self.last_beat_ms[slots] + self.period_ms[slots]
         first_ms = np.where(self.has_beaten[slots], np.maximum(done_ms, next_ms), done_ms)
         return np.where(self.beats_while_syncing[slots], np.maximum(done_ms, next_ms), first_ms)
@@ -342,8 +344,8 @@ class StableMemberArrays:
         return np.maximum(last_ms + period_ms, now_ms)
 
     def extend_by_heartbeats(self, until_ms: float, places: Ints, counted: Sequence[tuple[float, int]]) -> None:
-        """Heartbeats until then: counted, those that arrived while members synced (when, who), and those of members at
-        places that had been assigned."""
+        """Sessions are extended by heartbeats until `until_ms`: by those in `counted`, (time, slot), which arrived
+        while members synced, and by those of the members in `places`, which already had their assignments."""
         slots, beats_ms = self.beat_until(until_ms, places)
         synced: Ints = np.array([slot for _, slot in counted], dtype=np.int64)
         synced_ms: Floats = np.array([at_ms for at_ms, _ in counted], dtype=np.float64)

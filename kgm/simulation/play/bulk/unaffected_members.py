@@ -1,14 +1,14 @@
-"""Members of a consumer group (KIP-848) that a new epoch does not concern: their target assignment stays as it is, and
-all that they do is to learn of the epoch with their next heartbeat.
+"""Members of a consumer group (KIP-848) that a new epoch does not affect: their target assignment stays the same, and
+all they do is learn of the epoch with their next heartbeat.
 
-In a rolling bounce these are nearly all members each time. As long as a member is one of them, the arrays say what it
-knows, and what the coordinator knows of it; none of its heartbeats is scheduled. `catch_up` carries out what they have
-done by now, before an epoch changes and before anything depends on it. Its only trace in what happens meanwhile is the
-order in which timers are set, for which `ReservedTimerOrder` keeps room. A member whose target assignment changes is
-handed over to `ReconcilingMembers` until it has reached it, and the group begins another epoch. One that is about to
-stop, or to do anything unusual, is released: it is played by events.
+In a rolling bounce these are nearly all members each time. As long as a member is one of them, the arrays hold what it
+knows, and what the coordinator knows of it, and none of its heartbeats is scheduled. `catch_up` carries out what these
+members have done by now, before an epoch changes and before anything depends on it. What they do affects everything
+else only through the order in which timers are set, for which `ReservedTimerOrder` keeps room. A member whose target
+assignment changes is handed over to `ReconcilingMembers` until it has reached it, and the group begins another epoch. A
+member that is about to stop, or to do anything unusual, is released and played by events.
 
-What a member does, and what it draws for it, is in `scripted_member` and `consumer_member`."""
+What a member does, and which random numbers it draws for that, is in `scripted_member` and `consumer_member`."""
 
 from collections.abc import Collection, Sequence
 from typing import Final
@@ -54,13 +54,13 @@ from kgm.simulation.play.world import World
 
 #: Records of the epochs of a group.
 _EPOCHS: Final = (ConsumerGroupMetadataValue, ConsumerGroupTargetAssignmentMetadataValue)
-#: For a session so many heartbeats have to be in time.
+#: How many heartbeats must fit into a session.
 _BEATS_PER_SESSION: Final = 3
 
 
 class UnaffectedMembers(HeartbeatArrays):
     """slots: of the members that are played in bulk, by member id; _is_unaffected: which of them an epoch does not
-    concern; all others are with `_reconciling`. heartbeats_applied, saved, most_rebalances: see `BulkPlayer`."""
+    affect; all others are in `_reconciling`. heartbeats_applied, saved, most_rebalances: see `BulkPlayer`."""
 
     most_rebalances = MOST_ROUNDS_AT_ONCE
 
@@ -71,7 +71,7 @@ class UnaffectedMembers(HeartbeatArrays):
         self._has_begun = self._is_closed = False
         self._affected: list[str] = []
         self._next_ms = self._overdue_ms = np.inf
-        #: Some member is behind until then at least.
+        #: Until then, at least, some member is behind.
         self._known_ms = -np.inf
         self._is_changed = False
         self._timer_order = ReservedTimerOrder(world)
@@ -82,7 +82,7 @@ class UnaffectedMembers(HeartbeatArrays):
 
     @staticmethod
     def can_play(settings: BrokerSettings) -> bool:
-        """Whether heartbeats are so far apart that one is answered before the next, and sessions do not end by
+        """Whether heartbeats are far enough apart that each is answered before the next, and sessions do not end by
         accident."""
         interval_ms = settings.group_consumer_heartbeat_interval_ms
         session_ms = settings.group_consumer_session_timeout_ms
@@ -107,7 +107,7 @@ class UnaffectedMembers(HeartbeatArrays):
     def plays_next(self, until_ms: float, *, is_undisturbed: bool) -> bool:  # noqa: ARG002
         self._react()
         if self.slots and self._world.clock.now_ms > until_ms - 2 * self._session_ms:
-            # Somebody is about to give up. When, that depends on events.
+            # The operator is about to give up waiting. When that happens depends on events.
             self.to_scripted_members()
             self._is_closed = True
         self._reconciling.run(self._world.next_event_ms())
@@ -123,7 +123,7 @@ class UnaffectedMembers(HeartbeatArrays):
                 self.catch_up(with_turns=True)
 
     def suspended_timers(self) -> list[tuple[TimerKey, Millis, int]]:
-        """The timers that the coordinator would have of the members that are played in bulk, with their turns."""
+        """The timers that the coordinator would have for the members that are played in bulk, with their turns."""
         self.catch_up(with_turns=True)
         reconciling = self._reconciling.members
         return [
@@ -134,7 +134,7 @@ class UnaffectedMembers(HeartbeatArrays):
 
     def coordinator_writes(self, records: Sequence[Record]) -> None:
         if any(isinstance(record.value, _EPOCHS) for record in records):
-            # What these heartbeats do depends on the epochs of the group, which has not got the new ones yet.
+            # What these heartbeats do depends on the group's epochs, and the new ones are not in effect yet.
             self.catch_up()
             self._is_changed = True
         affected = [record.key.member_id for record in records if isinstance(record.key, TargetKey)]
@@ -151,7 +151,7 @@ class UnaffectedMembers(HeartbeatArrays):
         self._saw()
 
     def release(self, member: ScriptedMember) -> None:
-        self._assigning = None  # it may be the one whose heartbeat was to have the target assignment computed
+        self._assigning = None  # its heartbeat may have been the one that triggers the target assignment
         self._is_changed = True
         slot = self.slots.get(member.member_id)
         if slot is not None:
@@ -160,8 +160,8 @@ class UnaffectedMembers(HeartbeatArrays):
             del self.slots[member.member_id]
 
     def catch_up(self, *, with_turns: bool = False) -> None:
-        """Carry out what members have done by now. with_turns: and see to it that the timers of all have their turns,
-        also if unaffected members have done nothing."""
+        """Carry out what members have done by now. with_turns: also make sure that all timers have their turns, even if
+        unaffected members have done nothing."""
         now_ms, reconciling = self._world.clock.now_ms, self._reconciling
         reconciling.run(now_ms)
         if now_ms < self._next_ms and not (with_turns and reconciling.touched):
@@ -199,7 +199,7 @@ class UnaffectedMembers(HeartbeatArrays):
     # -- in and out
 
     def _react(self) -> None:
-        """To changes of epochs and targets, and to members that they concern."""
+        """React to changed epochs and targets, and to the members that they affect."""
         if not self._is_changed:
             return
         self._is_changed = False
@@ -217,7 +217,7 @@ class UnaffectedMembers(HeartbeatArrays):
         self._look_when_known()
 
     def _reconcile(self, slots: Sequence[int]) -> None:
-        """Members have other targets."""
+        """The targets of these members have changed."""
         self.catch_up()
         group, reconciling, given, again = self._group(), self._reconciling, [], []
         for slot in slots:
@@ -241,7 +241,7 @@ class UnaffectedMembers(HeartbeatArrays):
         self._saw()
 
     def _begin_to_reconcile(self, given: Sequence[ReconcilingMember]) -> None:
-        """An epoch concerns them."""
+        """These members begin to reconcile, because an epoch affects them."""
         slots, reconciling = [one.slot for one in given], self._reconciling
         self._is_unaffected[slots] = False
         columns = self.stage, self.due_ms, self.beat_ms, self.replied_ms
@@ -256,7 +256,7 @@ class UnaffectedMembers(HeartbeatArrays):
                 reconciling.add_answered(one, replied_ms)
 
     def _end_reconciling(self, group: ConsumerGroup) -> None:
-        """Those that have reached their targets are unaffected."""
+        """Members that have reached their targets become unaffected."""
         reconciling = self._reconciling
         slots = [slot for slot, one in reconciling.members.items() if reconciling.is_at_rest(one)]
         if slots:
@@ -266,7 +266,7 @@ class UnaffectedMembers(HeartbeatArrays):
             self.due_ms[slots] = [due_ms for _, due_ms in resting]
 
     def _learn_of_epoch(self) -> None:
-        """The group has another epoch: heartbeats that were left out are sent again."""
+        """The group has a new epoch: heartbeats that were left out are sent again."""
         self.catch_up()
         group = self._group()
         if not (self._is_closed or group.regexes or group.metadata_expired(Millis(int(self._world.now_ms)))):
@@ -302,14 +302,14 @@ class UnaffectedMembers(HeartbeatArrays):
         return np.flatnonzero(self._is_unaffected)
 
     def _outside(self) -> list[int]:
-        """The slots of all others."""
+        """The slots of all other members."""
         is_outside = ~self._is_unaffected
         is_outside[[*self._reconciling.members]] = False
         others: list[int] = np.flatnonzero(is_outside).tolist()
         return others
 
     def _saw(self) -> None:
-        """See what is next."""
+        """Update when the next thing is due."""
         places = self._places()
         self._next_ms = float(self.due_ms[places].min(initial=np.inf))
         self._behind = int(np.count_nonzero(self.stage[places]))
@@ -319,7 +319,7 @@ class UnaffectedMembers(HeartbeatArrays):
         return session_key(self._world.group.group_id, member.member_id)
 
     def _timers(self, slot: int, known: ConsumerMember | None) -> list[tuple[TimerKey, Millis, int]]:
-        """The timers of a member in the coordinator, with their turns. known: None if it is unaffected."""
+        """The coordinator's timers for a member, with their turns. known: None if it is unaffected."""
         deadline_ms, turn = int(self.deadline_ms[slot]), int(self.turn[slot])
         timers = [(self._session_key(self.members[slot]), Millis(deadline_ms), turn)]
         if known is not None and known.state is MemberState.UNREVOKED_PARTITIONS:
@@ -330,7 +330,7 @@ class UnaffectedMembers(HeartbeatArrays):
         return timers
 
     def _read(self, member: ScriptedConsumerMember) -> None:
-        """Take over a member, which is told of an epoch next."""
+        """Load a member, whose next step is to learn of an epoch."""
         runtime, key, slot = self._world.runtime, self._session_key(member), self._slot_of[member]
         self.slots[member.member_id] = slot
         self.deadline_ms[slot], self.turn[slot] = runtime.engine.deadlines[key], runtime.turn_of(key)
@@ -341,7 +341,7 @@ class UnaffectedMembers(HeartbeatArrays):
         member.next_heartbeat = None
 
     def _play_by_events(self, slot: int) -> None:
-        """Tell the coordinator what it would know of a member, and schedule what the member does next."""
+        """Update the coordinator with what it would know of a member, and schedule what the member does next."""
         member, group, runtime = self.members[slot], self._group(), self._world.runtime
         is_reconciling = slot in self._reconciling.members
         known = self._reconciling.release(slot) if is_reconciling else self._as_known(member, group)
@@ -355,7 +355,7 @@ class UnaffectedMembers(HeartbeatArrays):
         self._known_ms = -np.inf
 
     def _write(self, slot: int) -> None:
-        """Make a scripted member of it again."""
+        """Make it a scripted member again."""
         member, now_ms, stage = self.members[slot], self._world.now_ms, self.stage[slot]
         self._write_clients([slot])
         beat_ms, arrives_ms = float(self.beat_ms[slot]), float(self.arrives_ms[slot])
@@ -373,10 +373,10 @@ class UnaffectedMembers(HeartbeatArrays):
     # -- heartbeats
 
     def _extend_sessions(self, places: Ints, at_ms: Floats) -> None:
-        """The sessions of these members begin again at these times. A member may be among them more than once."""
+        """The sessions of these members are extended at these times. A member may be among them more than once."""
         order = np.argsort(at_ms, kind="stable")
         places, at_ms = places[order], at_ms[order]
-        # Of several values for one slot numpy keeps the last.
+        # If there are several values for one slot, numpy keeps the last.
         self.deadline_ms[places] = at_ms.astype(np.int64) + self._session_ms
         self.turn[places] = self._timer_order.at(at_ms)
         self._world.requests += len(places)
@@ -392,11 +392,11 @@ class UnaffectedMembers(HeartbeatArrays):
         order = np.argsort(written_ms, kind="stable")
         self._timer_order.record([written[at] for at in order.tolist()], written_ms[order])
 
-    # -- who has the target assignment computed
+    # -- which heartbeat triggers the target assignment
 
     def _await_assignment(self, group: ConsumerGroup) -> None:
-        """The group has no target assignment of its epoch yet. The first heartbeat that arrives when it is due has it
-        computed."""
+        """The group has no target assignment for its epoch yet. The first heartbeat that arrives once it is due
+        triggers it."""
         epochs = group.group_epoch, group.assignment_epoch
         if self._assigning != epochs:
             self._assigning = epochs
@@ -416,7 +416,7 @@ class UnaffectedMembers(HeartbeatArrays):
             return
         is_answered = self.stage[places] == ANSWERED
         waiting, answered = places[~is_answered], places[is_answered]
-        # Those that wait for an answer send the next heartbeat later, but maybe before that one arrives.
+        # Members that wait for an answer send the next heartbeat later, but it may be before that first one arrives.
         next_ms = self.beat_ms[answered] + self.period_ms[answered]
         first_ms = float(self.arrives_ms[waiting].min(initial=np.inf))
         reconciling_ms, reconciling = self._reconciling.next_arrival()
@@ -429,10 +429,10 @@ class UnaffectedMembers(HeartbeatArrays):
             self.release(self.members[slot])
         self._assigning = epochs
 
-    # -- when all know the epoch
+    # -- when all members know the epoch
 
     def _look_when_known(self) -> None:
-        """See to it that there is an event when the last answer arrives, because the group may be stable then."""
+        """Schedule an event for when the last answer arrives, because the group may be stable then."""
         if self._known_call is not None:
             self._known_call.cancel()
             self._known_call = None
@@ -441,12 +441,12 @@ class UnaffectedMembers(HeartbeatArrays):
             self._known_call = self._world.clock.at(self._known_ms, self._look)
 
     def _last_answer_ms(self) -> float:
-        """When the last answer arrives of those that members wait for, or will wait for."""
+        """When the last of the answers arrives that members wait for, or will wait for."""
         places = self._places()
         return float(self.replied_ms[places[self.stage[places] != UP_TO_DATE]].max(initial=-np.inf))
 
     def _settled_from_ms(self) -> float:
-        """Until then at least, some member is behind, or waits for an answer."""
+        """The time until which, at least, some member is behind, or waits for an answer."""
         answered_ms = self._last_answer_ms() if self._behind else -np.inf
         if self._behind and answered_ms <= self._world.clock.now_ms:
             self.catch_up()
@@ -460,7 +460,7 @@ class UnaffectedMembers(HeartbeatArrays):
 
 
 def _is_unaffected(member: ScriptedConsumerMember, group: ConsumerGroup) -> bool:
-    """Whether all that a member has to do is to learn of epochs."""
+    """Whether all a member has to do is learn of epochs."""
     known = group.members.get(member.member_id)
     if (
         known is None
