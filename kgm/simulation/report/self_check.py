@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from kgm.assignors import MemberSpec, has_assignor
+from kgm.assignors.contract import MOST_PARTITIONS
 from kgm.clients.table import SAME_ASSIGNOR, never_says_owned
 from kgm.java.hash_map import DEFAULT_CAPACITY, map_capacity
 from kgm.model.assignment import Partitions, count
@@ -95,7 +96,8 @@ def _pasts(snapshot: GroupSnapshot, present: Owned) -> Iterator[tuple[list[Membe
     as_then = [_spec(member, _former_topics(member, present), present) for member in members]
     for specs in [as_now] if as_now == as_then else [as_now, as_then]:
         for topics in [now] if now == then else [now, then]:
-            yield specs, topics
+            if sum(topics.values()) <= MOST_PARTITIONS:  # an assignment may name any partition, up to 2**31 - 1
+                yield specs, topics
 
 
 def _former_topics(member: MemberSnapshot, present: Owned) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ import itertools
 import json
 import pathlib
 import random
+import tracemalloc
 from dataclasses import replace
 
 import pytest
@@ -225,6 +226,17 @@ def test_an_uneven_assignment_is_none_of_a_sticky_assignor(assignor):
     assert unexplained(of(assignor, {"orders": range(6)}, {"orders": range(6, 12)})) is None
     uneven = unexplained(of(assignor, {"orders": range(9)}, {"orders": range(9, 12)}))
     assert "a custom one" in uneven
+
+
+def test_a_partition_that_no_topic_can_have_takes_no_memory():
+    """A leader may assign any number up to 2**31 - 1: it is no past partition count to play an assignor with."""
+    group = of("range", {"orders": range(11)}, {"orders": [3_000_000]})
+    tracemalloc.start()
+    try:
+        assert "does not explain the current assignment" in unexplained(group)
+        assert tracemalloc.get_traced_memory()[1] < 10_000_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_what_cannot_be_checked_is_not_called_different():
