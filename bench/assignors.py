@@ -204,8 +204,7 @@ def measure(jvm, name, group, described, rounds):
     walks = [(jvm.ask("walk"), walked(answer)) for _ in range(3)]
     assert all(said["total"] == total for said, (_, total) in walks)
     figures = {
-        "ours": min(ours), "theirs": min(theirs), "rounds": len(ours), "peak": peak,
-        "their_peak": memory["peak"], "held": memory["retained"],
+        "ours": min(ours), "theirs": min(theirs), "peak": peak, "their_peak": memory["peak"],
         "walk": min(ns for _, (ns, _) in walks), "their_walk": min(said["ns"] for said, _ in walks),
     }  # fmt: skip
     return figures, answer

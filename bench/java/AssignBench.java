@@ -89,8 +89,8 @@ public final class AssignBench {
     }
 
     /**
-     * With collect: garbage is collected before and after. "peak" is how far the heap's pools rose during the call, what
-     * this JVM really took of its -Xmx; "retained" what the answer alone holds, below which no collector gets.
+     * With collect: garbage is collected before. "peak" is how far the heap's pools rose during the call, what this JVM
+     * really took of its -Xmx.
      */
     private static void run(Map<String, Object> said, boolean collect) throws Exception {
         answer = null;
@@ -114,8 +114,6 @@ public final class AssignBench {
                 if (pool.getType() == MemoryType.HEAP)
                     peak += pool.getPeakUsage().getUsed();
             said.put("peak", peak - before);
-            System.gc();
-            said.put("retained", used() - before);
         }
     }
 

@@ -146,8 +146,8 @@ def _plausible(header: Positions, from_offset: int) -> bool:
 def _in_place(
     partition: int, data: bytes, buffer: Buffer, starts: Positions, header: Positions
 ) -> list[pa.RecordBatch]:
-    ends = starts + BEHIND_LENGTH + header[:, 1]
     """The records of batches without compression."""
+    ends = starts + BEHIND_LENGTH + header[:, 1]
     here = np.nonzero((header[:, 5] & CONTROL) == 0)[0]
     walked, refused = _walk(partition, buffer, starts[here] + HEADER.size, ends[here], header[here], [])
     there = np.ones(len(starts), dtype=np.bool_)

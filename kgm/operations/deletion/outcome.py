@@ -87,9 +87,10 @@ def _judged(target: DeletionTarget, sender: ChangeSender[DeletionTarget], later:
         case None:
             return _unanswered(target, sender, later)
         case ErrorCode.NONE:
-            return _deleted(target, later, "it is there again: something committed or joined since")
+            answer, returned = "that it was deleted", "it is there again: something committed or joined since"
+            return _deleted(target, later, answer, returned)
         case ErrorCode.GROUP_ID_NOT_FOUND if in_doubt:
-            return _deleted(target, later, "an answer was lost, and it is there again")
+            return _deleted(target, later, error_name(code), "an answer was lost, and it is there again")
         case ErrorCode.GROUP_ID_NOT_FOUND if later.unseen is None and not later.has(target):
             return Result.ABSENT, "it was gone before the request arrived", code
         case refusal if refusal in _REFUSALS:
@@ -101,11 +102,11 @@ def _judged(target: DeletionTarget, sender: ChangeSender[DeletionTarget], later:
             return Result.UNKNOWN, f"the broker answered {error_name(code)}; {gone}; {_SAFE}", code
 
 
-def _deleted(target: DeletionTarget, later: Later, returned: str) -> Judgement:
+def _deleted(target: DeletionTarget, later: Later, answer: str, returned: str) -> Judgement:
     """The broker says that it deleted the target, or that it is gone after a lost answer. A later description must
     confirm that."""
     if later.unseen is not None:
-        return Result.UNKNOWN, f"the broker answered that it was deleted, but {later.unseen}; {_SAFE}", 0
+        return Result.UNKNOWN, f"the broker answered {answer}, but {later.unseen}; {_SAFE}", 0
     return (Result.RETURNED, returned, 0) if later.has(target) else (Result.REMOVED, None, 0)
 
 

@@ -107,7 +107,7 @@ def prepare(
     phase: Phase = no_phase,
     clock: Callable[[], float] = time.monotonic,
 ) -> PreparedRemoval:  # fmt: skip
-    """What the removal would do. Reads only. Watching for signs of life can take up to a minute, or as long as the
+    """What the removal would do. Reads only. Watching for signs of life can take up to 30 s, or as long as the
     request says; that does not count against the cluster client's budget.
 
     Raises KgmError if the group cannot be described, or if its type or broker does not support such a removal;

@@ -62,6 +62,7 @@ def test_every_answer_and_everything_seen_later(code, doubt, later, wanted):
     if doubt == "lost":
         assert exit_code([one], ignore_missing=True) in (0, 7)
     assert (one.note is None) == (wanted is R.REMOVED and code is not None)
+    assert one.note is None or code in (None, ErrorCode.NONE) or "answered that it was deleted" not in one.note
 
 
 @pytest.mark.parametrize(

@@ -82,5 +82,5 @@ def test_the_moves_are_an_estimate_if_members_may_give_up_all_partitions():
     unclear = replace(group, members=tuple(replace(one, names_owned=False) for one in group.members))
     moves, said = notes(unclear)
     assert len(moves) == 4
-    assert any("an eager assignor stands beside cooperative-sticky" in text for text in said)
+    assert any("an eager assignor is configured along with cooperative-sticky" in text for text in said)
     assert notes(group) == (moves, ())
