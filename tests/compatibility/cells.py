@@ -32,8 +32,8 @@ _NO_STATES: Final = "listings have no states before 2.6"
 _NO_TYPES: Final = "listings have no types before 3.8: a group's type is known only when it is described"
 _NO_SUBSCRIPTIONS: Final = "no subscriptions of members while the group rebalances"
 _NO_ASSIGNMENTS: Final = (
-    "no assignments of members while the group rebalances, with the coordinator in Scala (before 4.0): kgm calls no member "
-    "stopped then"
+    "no assignments of members while the group rebalances, with the coordinator in Scala (before 4.0), so kgm reports no "
+    "member as stopped"
 )
 _PLAIN: Final = "no SCRAM without ZooKeeper before 3.5: tested with PLAIN"
 _HEARTBEAT: Final = ("--heartbeat-interval", "300ms")
