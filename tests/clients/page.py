@@ -1,4 +1,4 @@
-"""docs/clients.md, made from the table of client libraries and from what was recorded of them."""
+"""docs/clients.md, made from the table of client libraries and from the recorded groups."""
 
 from __future__ import annotations
 

@@ -69,8 +69,7 @@ SETS["scala-coordinator-tests-3.9.1"] = (
 # Brokers of other versions, in KRaft mode.
 for _version in ("3.3.2", "3.4.1", "3.5.2", "3.6.2", "3.7.2", "3.8.1", "3.9.1", "4.0.1", "4.1.1", "4.2.0", "4.4.0"):
     SETS[f"kafka-{_version}"] = (_kafka("kafka_2.13", _version), _SLF4J_NOP)
-# Brokers that need ZooKeeper; the ZooKeeper versions shipped with 2.4 to 3.2 fail, or come close to failing, on Java
-# 17.
+# Brokers that need ZooKeeper; the ZooKeeper versions shipped with 2.4 to 3.2 fail on Java 17, or come close to failing.
 for _version in ("2.4.1", "2.5.1", "2.6.3", "2.7.2", "2.8.2", "3.0.2", "3.1.2", "3.2.3"):
     SETS[f"kafka-{_version}"] = (
         _kafka("kafka_2.13", _version),
