@@ -1,4 +1,4 @@
-"""What one situation is, and the page that all of them make."""
+"""A situation, and the page that is made from all of them."""
 
 from __future__ import annotations
 
