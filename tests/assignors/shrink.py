@@ -18,7 +18,7 @@ def shrink(case: Case, is_wrong: Callable[[Case], bool]) -> Case:
 
 
 def size(case: Case) -> int:
-    """How large the case is to read."""
+    """The size of the case: how much there is to read."""
     claims = sum(len(ps) for member in case["members"] for ps in member["owned"].values())
     return len(case["members"]) + sum(1 + topic["partitions"] for topic in case["topics"]) + claims
 
@@ -38,7 +38,8 @@ def _smaller(case: Case) -> Iterator[Case]:
     for i, member in enumerate(members):
         for change in _simpler(member):
             yield {**case, "members": [*members[:i], change, *members[i + 1 :]]}
-    # Quotas change with every single member and partition: what stays wrong may need two steps at once.
+    # Quotas change with every single member and partition: to stay wrong, a case may have to lose two things at the
+    # same time.
     for i in range(len(members)):
         fewer = {**case, "members": members[:i] + members[i + 1 :]}
         yield from (

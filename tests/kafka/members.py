@@ -60,7 +60,7 @@ class Options:
     heartbeat_interval_ms: int = 300
     max_poll_interval_ms: int = 60_000  # the rebalance timeout
     config: Mapping[str, str] = field(default_factory=dict)  # any other setting, by the client's own name
-    transaction_every_s: float | None = None  # librdkafka: commit in transactions, so often
+    transaction_every_s: float | None = None  # librdkafka: the interval of commits in transactions
 
     def common(self, bootstrap: str) -> dict[str, str]:
         """Settings that librdkafka and Java share."""
@@ -326,7 +326,7 @@ class RdMembers(_Members):
     members: list[RdMember]
 
     def start(self, **options: Any) -> RdMember:
-        """Start a member; the keywords are those of `Options`. Returns at once."""
+        """Start a member; the keywords are those of `Options`. Returns immediately."""
         member = RdMember(f"rd-{next(self._serial)}", Options(**options), self.bootstrap)
         self.members.append(member)
         return member
@@ -396,7 +396,7 @@ class JavaMembers(_Members):
         return self._jvm.child.pid
 
     def start(self, **options: Any) -> JavaMember:
-        """Start a member; the keywords are those of `Options`. Returns at once."""
+        """Start a member; the keywords are those of `Options`. Returns immediately."""
         with self._lock:
             if self._jvm is None:
                 self._jvm = _warm_jvm() if self._options is QUICK else _Jvm(self._options)

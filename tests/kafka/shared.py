@@ -64,7 +64,7 @@ class Keeper:
         """Serve workers; returns what they need to know (`ADDRESS`)."""
         self._folder = tempfile.TemporaryDirectory(prefix="kgm-tests-")
         path, key = str(Path(self._folder.name) / "keeper"), secrets.token_hex(16)
-        # No listening queue is longer than the number of workers, but all of them may ask at once.
+        # The queue never gets longer than the number of workers, but all of them may ask at the same time.
         self._listener = Listener(path, "AF_UNIX", backlog=64, authkey=key.encode())
         threading.Thread(target=self._accept, daemon=True).start()
         return f"{key}@{path}"

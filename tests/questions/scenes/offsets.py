@@ -29,7 +29,7 @@ def topic_is_deleted(stage: Stage) -> None:
 
 
 def jumps_back(stage: Stage) -> None:
-    """A member commits less than before; when it has left, somebody resets the offset."""
+    """A member commits a lower offset than before; after it has left, the offset is reset."""
     stage.produce(10, 0, 1)
     member = stage.alone("ledger-1")
     for offset in (5, 8, 6):

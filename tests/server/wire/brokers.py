@@ -10,10 +10,10 @@ from tests.kafka.broker import KafkaCluster
 from tests.kafka.versions import broker_of
 from tests.server.wire.play import TOPICS
 
-#: There is one partition of __consumer_offsets, so that one broker coordinates every group.
-#: quick: the first member of a group forms it alone, at once. slow: time for several to join at the start, room for
-#: two members, targets of consumer groups six seconds apart, a broker that looks for expired offsets every second (and drops Empty groups that have none), and
-#: another one beside it (`at=other`).
+#: There is one partition of __consumer_offsets, so that one broker coordinates every group. quick: the first member of
+#: a group forms it alone, immediately. slow: time for several to join at the start, room for two members, targets of
+#: consumer groups six seconds apart, a broker that looks for expired offsets every second (and drops Empty groups that
+#: have none), and a second broker (`at=other`).
 BROKERS = {"quick": 1, "slow": 2}
 SETTINGS = {
     "quick": {

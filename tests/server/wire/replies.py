@@ -1,10 +1,10 @@
 """A reply as one line of text that is the same from every server that behaves the same.
 
-The rules. Left out: throttle_time_ms, features in ApiVersions, and fields with Kafka's default. Named instead of shown: member ids (the prefix,
-and who got it), group ids (as in the story), topic ids, producer ids, the cluster id, the
-coordinator's number, addresses. Sorted, because Kafka
-takes the order from a hash map or from the order in which partitions of its log answered: see `UNORDERED`. ListGroups
-and Metadata show what belongs to the story only; ApiVersions only the APIs that kgm serves."""
+The rules. Left out: throttle_time_ms, features in ApiVersions, and fields with Kafka's default. Named instead of shown:
+member ids (the prefix, and who got it), group ids (as in the story), topic ids, producer ids, the cluster id, the
+coordinator's number, addresses. Sorted, because in Kafka the order comes from a hash map or from the order in which
+partitions of its log answered: see `UNORDERED`. ListGroups and Metadata show only what belongs to the story,
+ApiVersions only the APIs that kgm serves."""
 
 import re
 from typing import TYPE_CHECKING, Any

@@ -1,8 +1,9 @@
 """What the verbs of a story send. Options are words like `session=500ms`; each verb lists its own below.
 
-Common options: retry=ERROR,... (send again until the reply has none of them) at=other (the broker beside the coordinator, on the slow cluster) group=g (names a group of the run; `group=` is the empty id), v=N (this version only), member= (`@b` is
-b's member id, `@b.old` the one before it), instance= (`-` for none), generation= (a number, +1 or `previous`, seen
-from what the actor knows). An actor that has joined uses its own ids unless others are given."""
+Common options: retry=ERROR,... (send again until the reply has none of them) at=other (the broker that is not the
+coordinator, on the slow cluster) group=g (names a group of the run; `group=` is the empty id), v=N (this version only),
+member= (`@b` is b's member id, `@b.old` the one before it), instance= (`-` for none), generation= (a number, +1 or
+`previous`, seen from what the actor knows). An actor that has joined uses its own ids unless others are given."""
 
 import re
 from collections.abc import Callable

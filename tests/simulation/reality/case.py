@@ -21,9 +21,9 @@ class Case:
     """A group and what is done to it. who: positions of the members that bounce; likewise scale_in and remove.
 
     kind: "rd", "java", or "both" (librdkafka in even positions). half_dynamic: members in odd positions are dynamic.
-    tell_heartbeat: whether a prediction for classic members is told their heartbeat interval. freed: members that were killed
-    are removed before they start again. retry_ms: the delay after which a refused member is started again. migrate:
-    members of a classic group come back with the consumer protocol."""
+    tell_heartbeat: whether a prediction for classic members is given their heartbeat interval. freed: members that were
+    killed are removed before they start again. retry_ms: the delay after which a refused member is started again.
+    migrate: members of a classic group come back with the consumer protocol."""
 
     kind: str = "rd"
     static: bool = True

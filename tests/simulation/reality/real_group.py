@@ -208,7 +208,7 @@ class RealGroup:
         """Wait until the group is Stable, all running processes are members, every partition is owned once, and this
         persists.
 
-        with_lingering: also until stopped processes are members no more."""
+        with_lingering: also wait until stopped processes are no longer members."""
         quiet_s = self.terms.quiet_s if quiet_s is None else quiet_s
         with connect(self.kafka.bootstrap, timeout_ms=20_000) as cluster:
             return self._stable(cluster, with_lingering, timeout_s, quiet_s)
