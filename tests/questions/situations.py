@@ -329,7 +329,7 @@ SITUATIONS: Final = (
     Situation(
         name="in-use", chapter=OFFSETS, scene=offsets.is_in_use,
         question="Why can a group not be deleted (NON_EMPTY_GROUP)?",
-        before="The broker refuses it, and so does kgm before it asks the broker.",
+        before="The broker refuses it, and so does kgm before it sends anything.",
         commands=("kgm delete-groups in-use --dry-run",), codes=(6,),
         says=("it has 1 member: ledger-1",),
     ),
