@@ -1,7 +1,7 @@
-"""What all tests share: options of a run, brokers that are started once for all workers, state folders that are nobody's.
+"""What all tests share: options of a run, brokers that are started once for all workers, state folders of their own.
 
-Properties are tried with the same examples each time unless `--seed` says otherwise. No example has a deadline in wall-clock
-time, which a busy machine misses: test_budget.py bounds CPU time."""
+Properties run with the same examples each time unless `--seed` says otherwise. No example has a deadline in wall-clock
+time, which a busy machine would miss: test_budget.py bounds CPU time."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def pytest_configure(config: pytest.Config) -> None:
     selection.configure(config)
     if config.getoption("--require-tools"):
         needs.require_tools()
-    # Tests start kgm some thousand times, in workers and as processes: compiling it each time would be most of the work.
+    # Tests start kgm thousands of times, in workers and as processes: compiling it each time would be most of the work.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     sys.dont_write_bytecode = False
     settings.register_profile(
@@ -50,7 +50,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if not selection.is_usual_seed():
         config.option.hypothesis_seed = str(selection.first_seed())
     if hasattr(config.option, "loadscopereorder"):
-        config.option.loadscopereorder = False  # files begin in the order that `in_order` gives them
+        config.option.loadscopereorder = False  # files start in the order that `in_order` gives them
     if getattr(config.option, "numprocesses", None) and not hasattr(config, "workerinput"):
         shared.serve_workers()
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -73,8 +73,8 @@ def pytest_report_header() -> str:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection(session: pytest.Session) -> Iterator[None]:
-    """Ten thousand items stay for the whole run: that Python looks through them for garbage, again and again while they are
-    made and in every test after that, is a fifth of the CPU of the collection."""
+    """Collect without garbage collection: ten thousand items stay for the whole run, and searching them for garbage,
+    again and again while they are made and in every test after that, takes a fifth of the CPU of the collection."""
     gc.disable()
     try:
         selection.import_in_turn(session.config)
@@ -113,7 +113,7 @@ def _own_state_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None
 
 @pytest.fixture(scope="session")
 def kafka() -> KafkaCluster:
-    """One Kafka 4.3 broker for the run: use groups and topics of your own name."""
+    """One Kafka 4.3 broker for the run: give groups and topics names of your own."""
     from tests.kafka.versions import shared_broker
 
     return shared_broker()
@@ -121,7 +121,7 @@ def kafka() -> KafkaCluster:
 
 @pytest.fixture(scope="session")
 def secured() -> SecuredKafka:
-    """One Kafka 4.3 broker with TLS, SASL and ACLs for the run: give users rights on groups of your own name."""
+    """One Kafka 4.3 broker with TLS, SASL and ACLs for the run: give users rights on groups with names of your own."""
     from tests.kafka.secured import start_secured_kafka
 
     return shared.shared(start_secured_kafka)
@@ -138,7 +138,7 @@ def oracle() -> Iterator[MessageOracle]:
 
 @pytest.fixture(scope="module")
 def s3() -> Iterator[S3Server]:
-    """The S3 server of the run, which this process and those that it starts use: take buckets of your own."""
+    """The S3 server of the run, which this process and its children use: create buckets of your own."""
     from tests.s3 import start_s3
 
     server: S3Server = shared.shared(start_s3)

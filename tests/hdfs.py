@@ -32,7 +32,7 @@ public class MiniHdfs {
 
 
 class MiniHdfs:
-    """It ends with its stdin, so not after this process."""
+    """It ends when its stdin does, so it does not outlive this process."""
 
     def __init__(self, folder: Path) -> None:
         jars = classpath("hadoop-minicluster-3.4.1")
@@ -58,7 +58,7 @@ class MiniHdfs:
         return line.startswith("ready ") or not self._child.running
 
     def directory(self) -> RemotePath:
-        """A new one."""
+        """A new directory."""
         return RemotePath(f"webhdfs://127.0.0.1:{self._port}", f"kgm/{next(self._numbers)}")
 
     def stop(self) -> None:

@@ -1,7 +1,8 @@
-"""Programs, packages and downloads that a machine may lack: who needs one asks here.
+"""Programs, packages and downloads that a machine may lack: whatever needs one asks here.
 
-A test that needs a missing one is skipped with a reason of one form, and the summary at the end of the run names what was
-missing. With `--require-tools` it fails instead. `tests/test_needs.py` finds programs that are started past this.
+A test that needs a missing one is skipped with a reason of a fixed form, and the summary at the end of the run names
+what was missing. With `--require-tools` it fails instead. `tests/test_needs.py` finds programs that are started without
+asking here.
 """
 
 from __future__ import annotations
@@ -21,16 +22,17 @@ from typing import NoReturn
 
 import pytest
 
-#: As needs() words it, in the reason of a skip.
+#: The reason of a skip, as `missing` words it.
 _REASON = re.compile(r"needs (\S+): (.*)", re.DOTALL)
-#: Where to look after PATH: this environment's programs, and where daemons live, which is not on the PATH of everybody.
+#: Where to look after PATH: this environment's programs, and the folders of daemons, which are not on everyone's PATH.
 _ELSEWHERE = (str(Path(sys.executable).parent), "/usr/local/sbin", "/usr/sbin", "/sbin")
 #: The same program under other names.
 _OTHER_NAMES = {"chromium": ("chromium-browser", "google-chrome")}
 
 
 class UnavailableError(RuntimeError):
-    """Something that this machine lacks, raised by code that benchmarks use too. In a test it is a skip, as of needs()."""
+    """Something that this machine lacks, raised by code that benchmarks use too. In a test it becomes a skip, as with
+    needs()."""
 
     def __init__(self, what: str, why: str) -> None:
         """what: one word, by which the summary counts."""
@@ -45,7 +47,7 @@ _are_required = False
 
 
 def require_tools() -> None:
-    """Let a missing tool be a failure."""
+    """From now on, a missing tool is a failure."""
     global _are_required  # noqa: PLW0603 (helpers of tests ask, where there is no fixture)
     _are_required = True
 
@@ -63,7 +65,7 @@ def missing(what: str, why: str) -> NoReturn:
     reason = f"needs {what}: {why}"
     if tools_are_required():
         pytest.fail(f"{reason} (--require-tools)", pytrace=False)
-    # Without it, pytest takes a skip at the top of a module for a mistake.
+    # Without allow_module_level, pytest treats a skip at the top of a module as an error.
     pytest.skip(reason, allow_module_level=True)
 
 
@@ -81,14 +83,15 @@ def needs(program: str) -> str:
 
 
 def needs_package(module: str) -> ModuleType:
-    """A Python module; a test in an environment that lacks it is skipped. One that breaks when it is imported is no skip."""
+    """A Python module; a test in an environment that lacks it is skipped. A module that fails to import is not a
+    skip."""
     top = module.partition(".")[0]
     if importlib.util.find_spec(top) is None:
         missing(top, "the Python package is not installed")
     return importlib.import_module(module)
 
 
-# -- hooks of pytest, which tests/conftest.py takes over ---------------------------------------------------------------
+# -- hooks of pytest, which tests/conftest.py imports ---------------------------------------------------------------
 
 
 @contextmanager
@@ -123,7 +126,7 @@ def pytest_runtest_call() -> Generator[None, None, None]:
 
 
 def counted(skips: list[str]) -> Counter[tuple[str, str]]:
-    """How many of these reasons name each missing thing, as (what, why). Other reasons are left out."""
+    """How many of these reasons name each missing thing, by (what, why). Other reasons are left out."""
     found = (_REASON.search(reason) for reason in skips)
     return Counter((match[1], match[2].strip()) for match in found if match)
 

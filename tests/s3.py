@@ -15,12 +15,12 @@ from tests.kafka.broker import free_ports
 from tests.kafka.process import Child
 from tests.waiting import until
 
-#: What moto takes for credentials; it looks at none.
+#: Credentials for moto, which checks none.
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "kgm-tests", "AWS_SECRET_ACCESS_KEY": "not-a-secret-of-anybody"}
 
 
 class S3Server:
-    """Its environment is that of a user of it."""
+    """The server; `environment` has the variables that its users need."""
 
     def __init__(self) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="kgm-s3-")
@@ -47,13 +47,13 @@ class S3Server:
             return False
 
     def bucket(self) -> RemotePath:
-        """A new one. File systems are kept by bucket, so that none outlives its server."""
+        """A new bucket. File systems are cached by bucket, so none outlives its server."""
         name = f"kgm-{secrets.token_hex(8)}"  # each worker, and each module in it, has a copy of this object
         with urllib.request.urlopen(urllib.request.Request(f"{self.url}/{name}", method="PUT"), timeout=20):
             return RemotePath(f"s3://{name}")
 
     def __getstate__(self) -> dict[str, Any]:
-        """For a worker, which does not own the process."""
+        """The state for a worker, which does not own the process."""
         return {**self.__dict__, "_child": None}
 
     def stop(self) -> None:

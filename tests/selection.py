@@ -1,8 +1,8 @@
-"""What a run tries, and how much of it: the options `--long` and `--seed`.
+"""What a run tests, and how much of it: the options `--long` and `--seed`.
 
 Without options the suite shows every capability once, with the same cases each time. `--long` adds the tests that are
-marked `long`, and lets those marked `sized` try more cases. `--seed` draws other cases; the line that repeats a failure is
-printed with it."""
+marked `long`, and runs more cases of those marked `sized`. `--seed` draws other cases; each failure is printed with the
+command that repeats it."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from typing import Final, TypeVar
 import pytest
 
 T = TypeVar("T")
-#: The seed of a run that asks for none.
+#: The seed of a run without `--seed`.
 USUAL_SEED: Final = 0
 _NEW: Final = "new"
 _SEEDS: Final = 1_000_000
-#: For a test of more cases, which has no limit of its own.
+#: The time limit of a test that runs more cases and has no limit of its own.
 _PATIENCE_S: Final = 900
 
 _is_long = False
@@ -59,7 +59,7 @@ def _seed_of(text: str) -> int:
 
 
 def configure(config: pytest.Config) -> None:
-    """Before any test module is imported: many make their parameters when they are."""
+    """Called before any test module is imported: many make their parameters at import."""
     global _is_long, _seed, _canary, _keeps_brokers  # noqa: PLW0603 (parameters are made at import, where there is no fixture)
     _is_long = config.getoption("--long")
     _canary = config.getoption("--canary")
@@ -70,7 +70,7 @@ def configure(config: pytest.Config) -> None:
 
 
 def tell_worker(worker_input: dict[str, object]) -> None:
-    """What a worker must not find out for itself."""
+    """Tell a worker what it must not work out for itself."""
     worker_input["seed"] = _seed
 
 
@@ -84,27 +84,27 @@ def is_long() -> bool:
 
 
 def canary() -> str | None:
-    """The release of Kafka that is to be compared with what is known: a version, "newest", or None for no comparison."""
+    """The release of Kafka to compare with what is known: a version, "newest", or None for no comparison."""
     return _canary
 
 
 def keeps_brokers() -> bool:
-    """Whether the folders of brokers are left when they end."""
+    """Whether the folders of brokers are kept when they end."""
     return _keeps_brokers
 
 
 def first_seed() -> int:
-    """The seed of the first of a test's own draws: the same in all processes of a run, and far from those of other runs."""
+    """The seed of a test's first own draw: the same in all processes of a run, and far from the seeds of other runs."""
     return _seed * 1_000_000
 
 
 def header() -> str:
-    """What stands at the head of a run."""
+    """The line at the head of a run."""
     return f"cases: seed {_seed}, {'with' if _is_long else 'without'} the sweeps of --long"
 
 
 def is_usual_seed() -> bool:
-    """Whether nobody asked for other cases than the usual ones."""
+    """Whether the run has the usual cases."""
     return _seed == USUAL_SEED
 
 
@@ -129,28 +129,28 @@ def select(config: pytest.Config, items: list[pytest.Item]) -> None:
 
 
 def _beyond(items: list[pytest.Item], few: int) -> list[pytest.Item]:
-    """All but so many, which are spread evenly, whatever the order of the run."""
+    """All items but `few`, which are spread evenly, whatever the order of the run."""
     in_order = sorted(items, key=lambda item: item.name)
     kept = {in_order[number * len(in_order) // few] for number in range(few)}
     return [item for item in in_order if item not in kept]
 
 
 def repeating_line(nodeid: str) -> str | None:
-    """The command line that tries a test again with the cases of this run; None if a plain one does."""
+    """The command line that runs a test again with the cases of this run; None if a plain one does."""
     options = [*(["--long"] if _is_long else []), *([f"--seed={_seed}"] if not is_usual_seed() else [])]
     return f"python -m pytest {' '.join(options)} {shlex.quote(nodeid)}" if options else None
 
 
 def import_in_turn(config: pytest.Config) -> None:
-    """Import what this worker is about to collect, each worker from another place on: in a fresh clone nothing is compiled
-    yet, and all of them would compile the same file at the same time."""
+    """Import what this worker is about to collect, each worker starting at a different file: in a fresh clone nothing
+    is compiled yet, and all of them would compile the same file at the same time."""
     worker = getattr(config, "workerinput", None)
     if worker is None:
         return
     files = [file for arg in config.args for file in _test_files(config.rootpath / arg.partition("::")[0])]
     first = len(files) * int(worker["workerid"].removeprefix("gw")) // worker["workercount"]
     for file in (*files[first:], *files[:first]):
-        # What cannot be imported is told when it is collected.
+        # What cannot be imported is reported when it is collected.
         with contextlib.suppress(Exception, pytest.skip.Exception):
             importlib.import_module(".".join(file.relative_to(config.rootpath).with_suffix("").parts))
 
@@ -159,12 +159,12 @@ def _test_files(path: Path) -> list[Path]:
     return [path] if path.suffix else sorted(path.rglob("test_*.py"))
 
 
-#: By when the last file that mostly waits has begun, as a share of the files that take a while: none of them begins when the
-#: others end.
+#: The point, as a share of the files that take a while, by which the last file that mostly waits has started: none of
+#: them starts when the others end.
 _WAITING_BEGINS = 0.6
 
 
-#: What is dear and lives in a worker, such as a JVM with Spark: the files that use it run in the same worker.
+#: What is expensive and lives in a worker, such as a JVM with Spark: the files that use it run in the same worker.
 TOGETHER: Final = {
     "tests/pipeline/test_building.py": "Spark",
     "tests/pipeline/test_kafka.py": "Spark",
@@ -186,13 +186,14 @@ TOGETHER: Final = {
 
 
 def part_of_the_work(nodeid: str) -> str:
-    """What a worker gets as a whole: a file of tests, or several."""
+    """The unit of work that one worker gets as a whole: a file of tests, or several."""
     file = nodeid.partition("::")[0]
     return TOGETHER.get(file, file)
 
 
 def scheduler(config: pytest.Config, log: object) -> object:
-    """That of `--dist loadfile`, which gives the tests of one file to one worker, or those of several files (`TOGETHER`)."""
+    """The scheduler of `--dist loadfile`, which gives all tests of one file, or of several files (`TOGETHER`), to one
+    worker."""
     from xdist.scheduler import LoadFileScheduling
 
     class ByFile(LoadFileScheduling):
@@ -203,9 +204,9 @@ def scheduler(config: pytest.Config, log: object) -> object:
 
 
 def in_order(items: list[pytest.Item]) -> None:
-    """Files that take a while come before those of quick tests, so that no process has much to do when the others end; first
-    those that one process gets together. Between them, spread, are files that mostly wait for real clients or for Spark: so
-    a few of them wait while the other processes compute. Otherwise the order stays as it is, random."""
+    """Files that take a while come before files of quick tests, so that all processes end at about the same time; the
+    files that run together in one process come first. Files that mostly wait for real clients or for Spark are spread
+    among them, so that a few of them wait while the other processes compute. Otherwise the order stays random."""
     files: dict[Path, list[pytest.Item]] = {}
     for item in items:
         files.setdefault(item.path, []).append(item)

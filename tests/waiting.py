@@ -1,4 +1,5 @@
-"""Wait for a condition. A test that depends on other processes or threads waits for what it needs, never for a time."""
+"""Wait for a condition. A test that depends on other processes or threads waits for what it needs, never for a fixed
+time."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ T = TypeVar("T")
 NOT_READY = frozenset(
     {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR}
 )
-#: After a look, so many times as long as that took goes by before the next one, but for what is longest.
+#: The pause after a look, in multiples of the time that the look took, up to a limit.
 _REST = 4
 _LONGEST_REST_S = 0.25
 
@@ -27,12 +28,12 @@ def until(
     accept: Callable[[T], object] = bool,
     every_s: float = 0.01,
 ) -> T:
-    """Call `look` every `every_s` seconds until `accept` is true of what it returns; return that. A look that takes long,
-    such as a request to a broker, comes less often: who waits leaves the processors to who is waited for.
+    """Call `look` every `every_s` seconds until `accept` is true of what it returns; return that. A look that takes
+    long, such as a request to a broker, is repeated less often, which leaves the processors to what is waited for.
 
-    Raises TimeoutError after `timeout_s` with `what` (a text, or a function that is called then and returns one) and
-    the last value seen. The last look begins after the deadline: a process that did not run for a while, on a busy
-    machine, still sees what has happened meanwhile."""
+    Raises TimeoutError after `timeout_s` with `what` (a text, or a function that is then called and returns one) and
+    the last value seen. The last look begins after the deadline: a process that was not scheduled for a while, on a
+    busy machine, still sees what has happened in the meantime."""
     deadline = time.monotonic() + timeout_s
     while True:
         began = time.monotonic()
@@ -47,7 +48,7 @@ def until(
 
 
 def stays(look: Callable[[], object], what: str, seconds: float, *, every_s: float = 0.01) -> None:
-    """Check that `look` returns a true value for so many seconds: for what must not happen, which sends no sign."""
+    """Check that `look` returns a true value for `seconds`. For what must not happen, because that gives no signal."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         assert look(), what
@@ -55,7 +56,7 @@ def stays(look: Callable[[], object], what: str, seconds: float, *, every_s: flo
 
 
 def process_state(pid: int) -> str:
-    """That of the kernel: R runs, S waits for something, Z has ended; "" if there is no such process."""
+    """The state that the kernel reports: R is running, S is waiting, Z has ended; "" if there is no such process."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except FileNotFoundError:
@@ -63,5 +64,5 @@ def process_state(pid: int) -> str:
 
 
 def is_running(pid: int) -> bool:
-    """Whether a process has not ended; one that its parent has not reaped yet has."""
+    """Whether a process is still running; one that has ended and is not reaped yet is not."""
     return process_state(pid) not in ("", "Z")

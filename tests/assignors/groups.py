@@ -29,20 +29,20 @@ KINDS = (
 RACKS = ("rack-a", "rack-b", "rack-c")
 
 
-#: How many sequences of rounds the comparisons with Kafka and with the slow versions play for each assignor: some 5.2
+#: How many sequences of rounds the comparisons with Kafka and with the slow versions play for each assignor: about 5.2
 #: cases each.
 SEQUENCES = sized(40, 200)
 
 
 def every_case(assignor: str) -> Iterator[Case]:
-    """Groups through their rounds, now and then through many, so that drift is seen."""
+    """Groups in each of their rounds, now and then many rounds, so that drift shows."""
     for seed in range(first_seed(), first_seed() + SEQUENCES):
         for case in sequence(random.Random(f"{assignor}-{seed}"), assignor, steps=9 if seed % 5 == 0 else 3):
             yield {**case, "case": f"seed {assignor}-{seed}, round {case['case']}"}
 
 
 def group_of(case: Case) -> GroupSpec:
-    """A case as an assignor takes it. names_generation is for tests: `kgm assign` does not read it."""
+    """A case in the form that an assignor takes. names_generation is for tests: `kgm assign` does not read it."""
     [read] = cases_from_json(case)
     names = [member.get("names_generation", True) for member in case["members"]]
     members = [
@@ -64,7 +64,8 @@ def solve(case: Case) -> Answer:
 
 
 def sequence(rng: random.Random, assignor: str, *, steps: int = 3) -> list[Case]:
-    """A new group, and the same group after each of some changes, its members owning what they were given before."""
+    """A new group, and the same group after each of several changes, its members owning what they were assigned
+    before."""
     case = fresh(rng, assignor)
     cases = [case]
     for step in range(steps):
@@ -103,7 +104,7 @@ def _names(rng: random.Random, count: int) -> list[str]:
         return [f"t{i}" for i in range(count)]
     if style == 2:
         return sorted({"".join(rng.choices(string.ascii_letters + "._-", k=rng.randint(1, 20))) for _ in range(count)})
-    # Topics cannot be named so, but ids can: order beyond the basic plane is Java's.
+    # Topics cannot have such names, but ids can: beyond the basic plane the order is Java's.
     return rng.sample(
         ["Z", "a", "é", "\uff21", "\U0001f600", "\ue000", "b" * 40, "日本", "a.b", "a-b", "Ω", "~"], k=min(count, 12)
     )
@@ -139,7 +140,7 @@ def _member(rng: random.Random, case: Case) -> dict[str, Any]:
 
 
 def _own(case: Case, answer: Answer, generation: int) -> Case:
-    """The group as it joins again: everybody owns what they got, or a part of it after a cooperative round."""
+    """The group as it joins again: each member owns what it was assigned, or a part of it after a cooperative round."""
     case = copy.deepcopy(case)
     for member in case["members"]:
         member["owned"] = answer[member["member_id"]]
@@ -216,7 +217,7 @@ def _remove_topic(rng: random.Random, case: Case) -> None:
 
 
 def _several(rng: random.Random, case: Case) -> None:
-    """What happens while nobody looks: two or three of the above before the group assigns again."""
+    """Two or three of the above changes before the group assigns again."""
     for kind in rng.sample(KINDS[:-1], rng.randint(2, 3)):
         _CHANGES[kind](rng, case)
 

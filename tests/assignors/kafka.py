@@ -14,7 +14,7 @@ SOURCES = pathlib.Path(__file__).parent / "java"
 
 
 class AssignOracle:
-    """Ask it for an answer; close it in the end. driver: which of the sources."""
+    """Ask it for answers; close it at the end. driver: the name of the Java source."""
 
     def __init__(self, driver: str = "AssignDriver") -> None:
         self._temp = tempfile.TemporaryDirectory(prefix="kgm-assign-")
@@ -32,7 +32,7 @@ class AssignOracle:
         return answer
 
     def refutes(self, case: Case, answer: Answer) -> bool:
-        """Whether Kafka gives another answer, one that is not an exception of its own."""
+        """Whether Kafka gives a different answer that is not an exception."""
         said = self.ask(case)
         return "error" not in said and said["assignment"] != answer
 

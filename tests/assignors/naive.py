@@ -36,7 +36,7 @@ def sorted_members(members):
 
 
 def leader_order(group):
-    """Members as they come out of the leader's hash map; it shows where two have one instance id."""
+    """Members in the order of the leader's hash map, which shows where two members have one instance id."""
     return [group.members[i] for i in map_order([member.member_id for member in group.members])]
 
 
@@ -73,7 +73,8 @@ def round_robin(group):
 
 
 def claims(group):
-    """What members are believed to own, what several claim at once, and the members in the order of the hash map."""
+    """What members are believed to own, what several claim at the same time, and the members in the order of the hash
+    map."""
     members, topics = leader_order(group), client_topics(group)
     owned, last, disputed = {member.member_id: [] for member in members}, {}, set()
     by_id = {member.member_id: member for member in members}
@@ -191,7 +192,8 @@ class Mixed:
 
 
 def mixed(group, members, owned):
-    """Without the exchange of partitions that would trade places; cases where that happens are left to the JVM."""
+    """The assignment, without exchanging partitions that would trade places; cases in which that happens are left to
+    the JVM."""
     topics = client_topics(group)
     state = Mixed(members, topics)
     was_revoked = False
@@ -254,7 +256,7 @@ def even_out(state, tps, older):
 
 
 def uniform(group):
-    """The coordinator's. Members and topics count in the order given."""
+    """The coordinator's uniform assignor. The order of members and topics matters."""
     wants = [set(member.topics) for member in group.members]
     topics = {t.name: t.partitions for t in group.topics if any(t.name in wanted for wanted in wants)}
     owner = {}
@@ -269,7 +271,7 @@ def uniform(group):
 
 
 def uniform_alike(group, topics, owner):
-    """Everybody keeps up to a quota; what is left fills up those below theirs."""
+    """Each member keeps up to its quota; the rest fills up the members that are below theirs."""
     free = [(topic, p) for topic, count in topics.items() for p in range(count) if (topic, p) not in owner]
     floor, extras = divmod(sum(topics.values()), len(group.members))
     unfilled = []
@@ -330,7 +332,7 @@ class UniformMixed:
         return self.owner
 
     def even_out(self, topic):
-        """Moves partitions of one topic; whoever has none of it to give steps aside. Returns whether any moved."""
+        """Moves partitions of one topic; a member that has none of it to give is skipped. Returns whether any moved."""
         line = sorted(self.subscribers[topic], key=self.load)
         givers = list(line)
         held = {member: [p for p in range(self.topics[topic]) if self.owner[topic, p] == member] for member in line}
@@ -341,7 +343,7 @@ class UniformMixed:
             most = max(self.load(member) for member in givers)
             giver = max((i for i, member in enumerate(givers) if self.load(member) == most))
             if not held[givers[giver]]:
-                givers[giver] = givers[-1]  # it is the last one that takes the place
+                givers[giver] = givers[-1]  # the last one takes its place
                 givers.pop()
                 continue
             taker = min(line, key=self.load)

@@ -1,4 +1,4 @@
-"""Making a failing group small: as few members, topics, partitions and claims as still show the mistake."""
+"""Shrinks a failing group to as few members, topics, partitions and claims as still show the error."""
 
 import copy
 from collections.abc import Callable, Iterator
@@ -18,13 +18,13 @@ def shrink(case: Case, is_wrong: Callable[[Case], bool]) -> Case:
 
 
 def size(case: Case) -> int:
-    """How much there is to look at."""
+    """The size of the case: how much there is to read."""
     claims = sum(len(ps) for member in case["members"] for ps in member["owned"].values())
     return len(case["members"]) + sum(1 + topic["partitions"] for topic in case["topics"]) + claims
 
 
 def _smaller(case: Case) -> Iterator[Case]:
-    """The case with less in it, what takes away most first."""
+    """The case with something left out, the largest reductions first."""
     members, topics = case["members"], case["topics"]
     for some in _parts(len(members)):
         if len(some) < len(members):
@@ -38,7 +38,8 @@ def _smaller(case: Case) -> Iterator[Case]:
     for i, member in enumerate(members):
         for change in _simpler(member):
             yield {**case, "members": [*members[:i], change, *members[i + 1 :]]}
-    # Quotas change with every single member and partition: what stays wrong may need two steps at once.
+    # Quotas change with every single member and partition: to stay wrong, a case may have to lose two things at the
+    # same time.
     for i in range(len(members)):
         fewer = {**case, "members": members[:i] + members[i + 1 :]}
         yield from (

@@ -1,5 +1,6 @@
-"""Is kgm in a fork of the process that has imported it (`forked.py`), for those who start a command: it passes its standard
-streams on, forwards the signals that end a command, and ends as the fork does. Starts in milliseconds: python -SE.
+"""Stands for kgm where a test starts a command: kgm runs in a fork of the process that has imported it (`forked.py`).
+This process passes on its standard streams, forwards the signals that end a command, and ends as the fork does. Starts
+in milliseconds: python -SE.
 
 argv[1] is the path of the Unix socket."""
 
@@ -13,14 +14,14 @@ FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def main() -> None:
-    signal.pthread_sigmask(signal.SIG_BLOCK, FORWARDED)  # until it is known whose they are
+    signal.pthread_sigmask(signal.SIG_BLOCK, FORWARDED)  # until it is known which process they are for
     environment = dict(os.environ)
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(sys.argv[1])
         request = {"arguments": sys.argv[2:], "environment": environment, "folder": os.getcwd(), "errors": "strict"}  # noqa: PTH109 (pathlib takes longer to import)
         data = json.dumps(request).encode() + b"\n"
         sent = socket.send_fds(connection, [data], [0, 1, 2])
-        if sent < len(data):  # sending nothing fails, too, once a quick kgm has ended
+        if sent < len(data):  # even sending nothing fails once a quick kgm has ended
             connection.sendall(data[sent:])
         answers = connection.makefile()
         pid = int(answers.readline())

@@ -1,4 +1,4 @@
-"""Profiles and the cache of the user who runs the tests are neither read nor changed."""
+"""Keeps tests from reading or changing the profiles and the cache of the user who runs them."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The environment without variables for kgm, for Kafka's tools and for a terminal."""
+"""The environment without variables that affect kgm, Kafka's tools or a terminal."""
 
 import os
 

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """The `at`-th write fails (from 0), or the close if `at` is CLOSE; if it lasts, everything after it too."""
+    """The `at`-th write fails (counted from 0), or the close if `at` is CLOSE; if it lasts, everything after it fails
+    too."""
 
     at: int
     error: int
@@ -22,9 +23,9 @@ CLOSE = -1
 
 
 class FailingFile(io.RawIOBase):
-    """What a descriptor is to Python's streams.
+    """The raw file below Python's streams, in place of a descriptor.
 
-    failed_with: the errors that writes and the close were answered with; first_failed_with: that of the first write."""
+    failed_with: the errors that writes and the close raised; first_failed_with: the error of the first write."""
 
     def __init__(self, failure: Failure | None) -> None:
         super().__init__()
@@ -69,7 +70,7 @@ class FailingFile(io.RawIOBase):
         raise OSError(failure.error, os.strerror(failure.error))
 
     def end(self) -> None:
-        """From now on it takes everything and keeps nothing: what Python writes when it collects the stream."""
+        """From now on accept and discard everything: Python still writes when it collects the stream."""
         self._failure, self._is_over = None, True
 
 

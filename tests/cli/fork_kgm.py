@@ -2,9 +2,9 @@
 that starts. `tests/cli/forked.py` is the other side.
 
 argv[1] is the path of a Unix socket. Each connection passes standard input, output and error as descriptors, and a JSON
-object with the arguments, the environment, the working directory and how streams treat bytes that are no text; it is answered with the process id and, when that has
-ended, with the exit code, negative for a signal. Whoever closes the connection before kills it. It ends when its own
-standard input does.
+object with the arguments, the environment, the working directory and how streams treat bytes that are not text. It is
+answered with the process id and, when that process has ended, with the exit code, negative for a signal. Closing the
+connection before that kills the process. This process ends when its own standard input does.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from kgm.model.errors import KgmError
 
 #: The longest command line with its environment.
 _MOST_BYTES = 1 << 22
-#: Commands import these; tests are what they are for, or they import Spark.
+#: Not imported here, although they are part of kgm: they are for tests, or import Spark.
 _NOT_OF_COMMANDS = ("kgm.testing", "kgm.pipeline.spark", "kgm.__main__")
 
 
@@ -43,7 +43,7 @@ def import_all() -> None:
         if not module.name.startswith(_NOT_OF_COMMANDS):
             try:
                 importlib.import_module(module.name)
-            except (ImportError, KgmError):  # of a package that is not installed
+            except (ImportError, KgmError):  # a package that it needs is not installed
                 continue
 
 
@@ -78,8 +78,8 @@ def run(request: dict[str, Any], descriptors: list[int]) -> NoReturn:
 
 
 def leave(code: int) -> None:
-    """End as Python does, but for the destruction of all that was imported before the fork, each page of which would be
-    copied for it: two thirds of the CPU of a run. Returns where a stream cannot be written, which Python tells."""
+    """End as Python does, but without destroying what was imported before the fork: that would copy every page of it,
+    two thirds of the CPU of a run. Returns if a stream cannot be written, which Python then reports."""
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
     with contextlib.suppress(OSError):
@@ -90,7 +90,7 @@ def leave(code: int) -> None:
 
 
 class Forks:
-    """The processes that run, and who waits for them."""
+    """The running processes, and the connections that wait for them."""
 
     def __init__(self, listener: socket.socket, selector: selectors.BaseSelector) -> None:
         self._listener, self.selector = listener, selector
@@ -116,16 +116,16 @@ class Forks:
         self._tell(connection, pid)
 
     def _tell(self, connection: socket.socket, number: int) -> None:
-        with contextlib.suppress(OSError):  # nobody waits any more
+        with contextlib.suppress(OSError):  # no one is waiting any more
             connection.sendall(f"{number}\n".encode())
 
     def abandon(self, pid: int) -> None:
-        """End what nobody waits for any more."""
+        """Kill a process that no one is waiting for any more."""
         self.selector.unregister(self._waiting[pid])
         os.kill(pid, signal.SIGKILL)
 
     def reap(self) -> None:
-        """Tell those whose process has ended."""
+        """Answer the connections whose process has ended."""
         while self._waiting:
             pid, status = os.waitpid(-1, os.WNOHANG)
             if pid == 0:
@@ -138,7 +138,7 @@ class Forks:
 
 def serve(path: str) -> None:
     import_all()
-    gc.freeze()  # or the first collection of each fork copies every page
+    gc.freeze()  # otherwise the first collection of each fork copies every page
     ended, wakes = socket.socketpair()
     for one in (ended, wakes):
         one.setblocking(False)

@@ -20,7 +20,7 @@ from typing import IO, Any
 from tests.kafka.process import Child
 from tests.kafka.shared import shared
 
-#: Locales in which Python's standard streams are UTF-8 and take any byte, and those in which they are UTF-8.
+#: Locales in which Python's standard streams are UTF-8 and accept any byte, and those in which they are strict UTF-8.
 _OF_ANY_BYTE, _UTF_8 = ("", "C", "POSIX", "C.UTF-8"), (".UTF-8", ".utf8")
 
 
@@ -38,7 +38,7 @@ class Forker:
         return self.folder / "s"
 
     def __getstate__(self) -> dict[str, Any]:
-        """For the workers, which do not own the process."""
+        """The state for the workers, which do not own the process."""
         return {**self.__dict__, "child": None, "temporary": None}
 
     def stop(self) -> None:
@@ -60,13 +60,13 @@ def start_forker() -> Forker:
 
 @cache
 def forker() -> Forker:
-    """That of the run."""
+    """The forker of the run."""
     started: Forker = shared(start_forker)
     return started
 
 
 def of_python(environment: Mapping[str, str]) -> dict[str, str]:
-    """Variables that Python reads when it starts."""
+    """The variables that Python reads when it starts."""
     return {name: value for name, value in environment.items() if name.startswith("PYTHON")}
 
 
@@ -82,15 +82,16 @@ def can_fork(environment: Mapping[str, str]) -> bool:
 
 
 def forked_command() -> list[str]:
-    """A command to start kgm with, as `tests.KGM` is one, for who talks with the process while it runs, and kills it only
-    with a signal that it may catch, or without wanting to know what it says then. Not for one with a terminal."""
+    """A command that starts kgm, like `tests.KGM`, for tests that talk to the process while it runs, and kill it only
+    with a signal that it may catch, or without looking at its output afterwards. Not for a process with a terminal."""
     return [sys.executable, "-SE", str(Path(__file__).with_name("be_kgm.py")), str(forker().path)]
 
 
 def run_forked(
     arguments: Sequence[str], *, stdin: str, environment: Mapping[str, str], timeout_s: float
 ) -> subprocess.CompletedProcess[str]:
-    """As `subprocess.run` of kgm with its output captured. TimeoutExpired when it takes longer; it is killed then."""
+    """Like `subprocess.run` of kgm with its output captured. Raises TimeoutExpired when it takes longer; it is then
+    killed."""
     (input_, to_input), (from_output, output), (from_error, error) = os.pipe(), os.pipe(), os.pipe()
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(str(forker().path))
@@ -100,7 +101,7 @@ def run_forked(
         }  # fmt: skip
         data = json.dumps(request).encode() + b"\n"
         sent = socket.send_fds(connection, [data], [input_, output, error])
-        if sent < len(data):  # sending nothing fails, too, once a quick kgm has ended
+        if sent < len(data):  # even sending nothing fails once a quick kgm has ended
             connection.sendall(data[sent:])
         for descriptor in (input_, output, error):
             os.close(descriptor)

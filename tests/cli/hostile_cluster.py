@@ -40,7 +40,7 @@ _SUBSCRIPTION = encode_subscription(Subscription(topics=(TOPIC, *WIRE)))
 
 @dataclass(frozen=True, slots=True)
 class Hostile:
-    """Its address, and the folder with its logs."""
+    """The cluster's address, and the folder with its logs."""
 
     bootstrap: str
     logs: pathlib.Path
@@ -103,7 +103,7 @@ class _Peer:
 
 
 def _form(server: EmbeddedServer, group: str, static: Sequence[str], dynamic: Sequence[str] = ()) -> None:
-    """A stable group of members that then send nothing; the last one has topics with hostile names too."""
+    """Form a stable group of members that then send nothing; the last member also has topics with hostile names."""
     host, _, port = server.bootstrap.rpartition(":")
     address = (host, int(port))
     with contextlib.ExitStack() as opened:
@@ -115,9 +115,10 @@ def _form(server: EmbeddedServer, group: str, static: Sequence[str], dynamic: Se
 
 
 def _gather(server: EmbeddedServer, group: str, peers: Sequence[_Peer]) -> list[JoinGroupResponse]:
-    """What each is answered in the generation that has all of them."""
+    """The JoinGroup responses of the generation that has all members, in order."""
     first, *others = peers
-    # The rebalance waits for the first member, which joins again when all the others are in: no delay decides who is.
+    # The rebalance waits for the first member, which joins again once all the others have joined: no delay decides who
+    # is in.
     first.join(group)
     first.member_id = first.joined().member_id
     for peer in others:
@@ -132,7 +133,7 @@ def _gather(server: EmbeddedServer, group: str, peers: Sequence[_Peer]) -> list[
 
 
 def _share(group: str, peers: Sequence[_Peer], answers: Sequence[JoinGroupResponse]) -> None:
-    """The leader's plan, and a commit of the first member."""
+    """Send the leader's assignment, and a commit of the first member."""
     generation = {answer.generation_id for answer in answers}.pop()
     shares = [
         MemberAssignment(partitions={TOPIC: [at, at + 35], name: [0, 1]})

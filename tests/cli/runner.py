@@ -31,12 +31,12 @@ def kgm(
     *arguments: str, stdin: str | None = None, env: dict[str, str] | None = None, timeout_s: float = 90,
     is_fork: bool = True,
 ) -> Run:  # fmt: skip
-    """Run kgm in a process of its own, with nothing of the caller's settings.
+    """Run kgm in a process of its own, without the caller's settings.
 
-    is_fork: whether the process may be a fork of one that has imported kgm, which is much quicker; it has the same hashes of
-    strings as the others.
+    is_fork: whether the process may be a fork of one that has imported kgm, which is much faster; all forks have the
+    same hashes of strings.
 
-    What it says is printed as well, so that pytest shows it whole with a test that fails."""
+    Its output is also printed, so that pytest shows it in full when a test fails."""
     clean = bare()
     clean["XDG_CACHE_HOME"] = f"{tempfile.gettempdir()}/kgm-tests-{os.getuid()}"  # names for completion
     environment = {**clean, **(env or {})}
@@ -56,8 +56,8 @@ def kgm(
 
 
 def kgm_in_time(accept: Callable[[Run], object], *arguments: str) -> Run:
-    """Run a command that ends with its --timeout, and give it more of that until the run is accepted: on a busy machine a
-    second is too little to see anything. Returns the last run."""
+    """Run a command that ends with its --timeout, with longer and longer ones until the run is accepted: on a busy
+    machine a second is too short to see anything. Returns the last run."""
     for timeout_s in (1, 3, 9):
         run = kgm(*arguments, "--timeout", f"{timeout_s}s")
         if accept(run):

@@ -1,4 +1,4 @@
-"""An embedded server, a misbehaving broker in front of it, and groups of members that do nothing unasked."""
+"""An embedded server, a misbehaving broker in front of it, and groups of members that do nothing on their own."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TOPIC = "orders"
 
 @pytest.fixture(scope="session")
 def server():
-    """One embedded server for the session: use groups of your own name."""
+    """One embedded server for the session: give groups names of your own."""
     settings = BrokerSettings(group_initial_rebalance_delay_ms=0)
     with serve_in_thread(topics={TOPIC: 6, "payments": 2}, settings=settings) as running:
         yield running
@@ -50,8 +50,8 @@ def form(server, group):
 
 @pytest.fixture
 def newcomer(server, group):
-    """A static member again: `newcomer("a")` returns its joiner. Without `wait`, as soon as the group has it: others
-    may have to join before it gets its answer."""
+    """A static member that joins again: `newcomer("a")` returns its joiner. Without `wait`, it returns as soon as the
+    group has the member: others may have to join before it gets its answer."""
     formed: list[Joiner] = []
 
     def holder(coordinator, instance_id):

@@ -1,8 +1,8 @@
 """A broker that misbehaves on demand: a proxy in front of a real server that knows where requests begin and end.
 
-`proxy.script(ApiKey.LEAVE_GROUP, ResetAfter())` makes the next LeaveGroup reach the server and its answer get lost.
-Faults for one API are used up in order, one a request; without one, requests and answers pass unchanged, except that
-the addresses in Metadata and FindCoordinator name the proxy. All on loopback, in threads that end with the proxy."""
+`proxy.script(ApiKey.LEAVE_GROUP, ResetAfter())` lets the next LeaveGroup reach the server and loses its answer. Faults
+for one API are used up in order, one per request; without a fault, requests and answers pass unchanged, except that the
+addresses in Metadata and FindCoordinator name the proxy. All on loopback, in threads that end with the proxy."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from kgm.protocol.struct import Message
 
 @dataclass(frozen=True)
 class Pass:
-    """Nothing wrong this time."""
+    """No fault for this request."""
 
 
 @dataclass(frozen=True)
@@ -37,14 +37,16 @@ class ResetBefore:
 
 @dataclass(frozen=True)
 class ResetAfter:
-    """The server does it, and the answer is lost. `then` runs in between: the world goes on meanwhile."""
+    """The server carries out the request, and the answer is lost. `then` runs in between, for what happens
+    meanwhile."""
 
     then: Callable[[], None] = lambda: None
 
 
 @dataclass(frozen=True)
 class BlackHole:
-    """Silence. forward: the server does it nevertheless. `then` runs when it has."""
+    """No answer, and the connection stays open. forward: the server carries out the request all the same. `then` runs
+    when it has."""
 
     forward: bool = False
     then: Callable[[], None] = lambda: None
@@ -67,8 +69,8 @@ class Truncate:
 
 @dataclass(frozen=True)
 class Raw:
-    """These bytes instead of the answer, length and all. forward: the server does it nevertheless. keep: and then the
-    connection goes on."""
+    """These bytes instead of the answer, including the length. forward: the server carries out the request all the
+    same. keep: the connection stays usable afterwards."""
 
     data: bytes
     forward: bool = True
@@ -77,28 +79,29 @@ class Raw:
 
 @dataclass(frozen=True)
 class Garbage:
-    """A frame of the right length and correlation id that is no such message."""
+    """A frame with the right length and correlation id whose contents are not the expected message."""
 
     body: bytes = b"\xff" * 40
 
 
 @dataclass(frozen=True)
 class WrongCorrelation:
-    """The answer to another question."""
+    """The answer with the correlation id of another request."""
 
 
 @dataclass(frozen=True)
 class Drip:
-    """The answer, a byte at a time."""
+    """The answer, one byte at a time."""
 
     pause_s: float = 0.0
 
 
 @dataclass(frozen=True)
 class Edit:
-    """The decoded answer changed in place, or replaced by what is returned. forward: the server does it first."""
+    """The decoded answer, changed in place or replaced by what `change` returns. forward: the server carries out the
+    request first."""
 
-    change: Callable[[Any], Message | None] = field(repr=False)  # which stands in the ids of tests
+    change: Callable[[Any], Message | None] = field(repr=False)  # otherwise it appears in the ids of tests
     forward: bool = True
 
 
@@ -106,7 +109,7 @@ Fault = Pass | ResetBefore | ResetAfter | BlackHole | Delay | Truncate | Raw | G
 
 
 def denied(answer: Any) -> None:
-    """Of Metadata: the login has no right to read `__consumer_offsets`."""
+    """Edits a Metadata answer: the login has no right to read `__consumer_offsets`."""
     for topic in answer.topics:
         if topic.name == "__consumer_offsets":
             topic.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -114,7 +117,7 @@ def denied(answer: Any) -> None:
 
 @dataclass
 class Seen:
-    """One request that came by."""
+    """One request that passed through the proxy."""
 
     api: ApiKey
     version: int
@@ -155,11 +158,11 @@ class FaultProxy:
         self.cut()
 
     def script(self, api: ApiKey, *faults: Fault) -> None:
-        """What befalls the next requests of this API, in order."""
+        """Set the faults of the next requests of this API, in order."""
         self._faults[api].extend(faults)
 
     def always(self, api: ApiKey, fault: Fault) -> None:
-        """What befalls every further request of this API."""
+        """Set the fault of every further request of this API."""
         self._always[api] = fault
 
     def hide_offsets_topic(self) -> None:
@@ -211,7 +214,7 @@ class FaultProxy:
             return self._faults[api].popleft() if self._faults[api] else self._always.get(api, Pass())
 
     def _one(self, client: socket.socket, server: socket.socket, frame: bytes) -> bool:
-        """Deal with one request; False ends the connection."""
+        """Handle one request; False ends the connection."""
         header = wire.decode_request_header(frame)
         api = ApiKey(header.api_key)
         self.seen.append(Seen(api, header.version, wire.decode_request(frame).message))
@@ -285,7 +288,8 @@ class FaultProxy:
         return True
 
     def _readdressed(self, api: ApiKey, version: int, correlation_id: int, answer: bytes) -> bytes:
-        """The answer with the proxy's own address in place of the server's, and with the versions it pretends."""
+        """The answer with the proxy's own address in place of the server's, and with the versions that it claims to
+        support."""
         if api not in (ApiKey.METADATA, ApiKey.FIND_COORDINATOR, ApiKey.API_VERSIONS):
             return answer
         if api is ApiKey.API_VERSIONS and answer[4:6] != b"\0\0":
@@ -311,7 +315,7 @@ class FaultProxy:
 
 
 class Listener:
-    """Takes connections on loopback, one after another; `talk` is for each."""
+    """Accepts connections on loopback, one after another, and calls `talk` for each."""
 
     def __enter__(self) -> Self:
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -336,7 +340,7 @@ class Listener:
 
 
 class Scripted:
-    """A listener that answers every connection with fixed bytes, once it has read something, and knows no protocol."""
+    """A listener that answers every connection with fixed bytes, once it has read something; it knows no protocol."""
 
     def __init__(self, answer: bytes, *, hold: bool = False) -> None:
         self._answer, self._hold = answer, hold

@@ -1,6 +1,6 @@
-"""Group members made of single requests: a join, a sync, a commit, when the test says so and not before.
+"""Group members made of single requests: a join, a sync, a commit, only when the test says so.
 
-Real clients heartbeat, retry and rejoin by themselves; tests of a lost answer need a member that does nothing unasked."""
+Real clients heartbeat, retry and rejoin on their own; tests of a lost answer need a member that does nothing unasked."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 MEMBER_ID_REQUIRED = 79
 COORDINATOR_LOAD_IN_PROGRESS = 14
-#: They send no heartbeats, and tests take the time that they take: the longest session that a broker grants by default.
+#: The longest session that a broker grants by default: members send no heartbeats, and tests can take long.
 SESSION_MS = 1_800_000
 REBALANCE_MS = 60_000
 
 
 def commit_without_member(group: str, topic: str, partition: int = 0, offset: int = 0) -> OffsetCommitRequest:
-    """The commit of a consumer that assigns its partitions itself, and is no member of the group (version 9)."""
+    """The commit of a consumer that assigns its partitions itself and is not a member of the group (version 9)."""
     row = OffsetCommitRequestPartition(partition_index=partition, committed_offset=offset)
     topics = [OffsetCommitRequestTopic(name=topic, partitions=[row])]
     return OffsetCommitRequest(group_id=group, generation_id_or_member_epoch=-1, member_id="", topics=topics)
@@ -63,7 +63,8 @@ class Joiner:
         self.join_version, self.sync_version, self.commit_version = 9, 5, 9
 
     def join(self, protocol_type: str = "consumer", *, rounds: int = 2) -> JoinGroupResponse:
-        """Join, with the round trip for a dynamic member's id; waits for the answer, and for a coordinator that loads."""
+        """Join, with the extra round trip for a dynamic member's id; waits for the answer, and for a coordinator that
+        is loading."""
 
         def ask() -> JoinGroupResponse:
             self.send_join(protocol_type)
@@ -86,7 +87,7 @@ class Joiner:
         return answer
 
     def send_join(self, protocol_type: str = "consumer") -> None:
-        """Send a JoinGroup and do not wait."""
+        """Send a JoinGroup without waiting."""
         request = JoinGroupRequest(
             group_id=self.group,
             session_timeout_ms=self.session_ms,
@@ -111,7 +112,7 @@ class Joiner:
         )  # fmt: skip
 
     def commit(self, partition: int, offset: int) -> int:
-        """Commit one offset; the error code."""
+        """Commit one offset; returns the error code."""
         rows = [OffsetCommitRequestPartition(partition_index=partition, committed_offset=offset)]
         answer = self.wire.ask(
             OffsetCommitRequest(
@@ -124,7 +125,7 @@ class Joiner:
         return answer.topics[0].partitions[0].error_code
 
     def close(self) -> None:
-        """Close the connection; the group does not learn of it."""
+        """Close the connection; the group does not notice."""
         self.wire.close()
 
 
@@ -132,10 +133,9 @@ def form_group(
     server: Any, group: str, instance_ids: Sequence[str | None], topic: str, *,
     protocol_type: str = "consumer", metadata: bytes | None = None, members: Callable[[], int] | None = None,
 ) -> list[Joiner]:  # fmt: skip
-    """A stable group; member i owns partition i. No timer takes part: the server must have no initial delay.
-
-    One joins at a time: its join is parked until those who are there have joined again, which ends the round. members: how
-    many the group has, where the server is none that can be inspected."""
+    """Form a stable group in which member i owns partition i. No timer is involved: the server must have no initial
+    delay. Members join one at a time: a join is parked until the existing members have joined again, which ends the
+    round. members: returns how many the group has, for a server that cannot be inspected."""
 
     def inspected() -> int:
         return server.inspect(lambda coordinator: _members(coordinator, group))
@@ -167,7 +167,7 @@ def form_group(
 
 
 def take_all(joiner: Joiner) -> None:
-    """The only member joins, again: one rebalance, in which it gets two partitions."""
+    """The only member joins again: one rebalance, in which it gets two partitions."""
     assert joiner.join().error_code == 0
     blob = encode_assignment(MemberAssignment(partitions={joiner.topic: [0, 1]}))
     assert joiner.sync({joiner.member_id: blob}).error_code == 0

@@ -1,4 +1,5 @@
-"""Budgets for answers that never come: short, but long enough for everything before and after on this machine, now."""
+"""Budgets for answers that never come: short, but long enough for everything before and after, at this machine's
+current speed."""
 
 from __future__ import annotations
 
@@ -14,8 +15,8 @@ _PATIENCE_MS = 60_000
 
 
 def short_budget_ms(bootstrap: str, group_id: str) -> int:
-    """A budget in ms. Measures how long it takes to connect and to describe the group, which tells how busy this
-    machine is: a budget that is too short for the request to be sent says nothing about a lost answer."""
+    """A budget in ms. Measures how long it takes to connect and to describe the group, which shows how busy this
+    machine is: a budget that is too short to send the request says nothing about a lost answer."""
     slowest_s = 0.0
     for _ in range(2):
         started = time.monotonic()

@@ -1,4 +1,4 @@
-"""Groups of client libraries as a broker describes them, from the bytes that they really sent."""
+"""Groups of client libraries as a broker describes them, built from the bytes that the libraries really sent."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def recorded(library: str, assignor: str = "range", *, version: str | None = Non
 def described(
     library: str, assignor: str = "range", *, static: bool = True, client_id: str | None = None, **changes: object
 ) -> GroupSnapshot:
-    """The group as it is described, with the timeouts and the generation that it has. static: with instance ids that the
-    members did not have when they were recorded, in the order of their ids. client_id: in place of the library's own."""
+    """The group as a broker describes it, with its timeouts and generation. static: give members instance ids that they
+    did not have when they were recorded, in the order of their ids. client_id: replaces the library's own."""
     group = recorded(library, assignor)
     rows = sorted(group["members"], key=lambda row: row["member_id"])
     members = [

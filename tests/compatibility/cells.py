@@ -1,7 +1,8 @@
-"""What each command does on one broker: a function for each row of docs/compatibility.md, in the order of doing.
+"""What each command does on one broker: a function for each row of docs/compatibility.md, in the order in which they
+run.
 
-A function returns what the version cannot tell, in words; nothing if it tells everything. It fails if a command does not
-do what it has to do on every version."""
+A function returns what the version cannot report, as texts; nothing if it reports everything. It fails if a command
+does not do what it must do on every version."""
 
 from __future__ import annotations
 
@@ -32,13 +33,13 @@ _NO_STATES: Final = "listings have no states before 2.6"
 _NO_TYPES: Final = "listings have no types before 3.8: a group's type is known only when it is described"
 _NO_SUBSCRIPTIONS: Final = "no subscriptions of members while the group rebalances"
 _NO_ASSIGNMENTS: Final = (
-    "no assignments of members while the group rebalances, with the coordinator in Scala (before 4.0): kgm calls no member "
-    "stopped then"
+    "no assignments of members while the group rebalances, with the coordinator in Scala (before 4.0), so kgm reports no "
+    "member as stopped"
 )
 _PLAIN: Final = "no SCRAM without ZooKeeper before 3.5: tested with PLAIN"
 _HEARTBEAT: Final = ("--heartbeat-interval", "300ms")
 SCALED: Final = "scaled"
-#: A command that creates a file and waits for another one; a machine may have no shell.
+#: A command that creates a file and waits for another one; in Python, because a machine may have no shell.
 _ASK: Final = """
 import pathlib, sys, time
 asked, done = map(pathlib.Path, sys.argv[1:])
@@ -54,7 +55,7 @@ class NotHere(Exception):
 
 @dataclass(frozen=True)
 class Row:
-    """is_quick: it also runs where only a few commands do."""
+    """is_quick: it also runs on versions for which only a few commands run."""
 
     title: str
     play: Callable[[Scene], list[str]]
@@ -191,7 +192,7 @@ def diff(scene: Scene) -> list[str]:
 
 
 def simulate(scene: Scene) -> list[str]:
-    """Live, and from a file that carries the version."""
+    """Simulates the live group, and a saved snapshot that records the version."""
     live = scene.json("simulate-bounce", STABLE, "--all", *_HEARTBEAT)["data"]
     saved = scene.folder / "saved.json"
     saved.write_text(json.dumps(scene.json("describe", STABLE)))
@@ -209,7 +210,7 @@ def simulate(scene: Scene) -> list[str]:
 
 
 def _alike(data: Any) -> list[str]:
-    """The other versions that the broker may have."""
+    """The other versions that the broker could have."""
     return [version.partition("+")[0] for version in data["plan"]["other_versions"]]
 
 
@@ -248,7 +249,7 @@ def bounce_dynamic(scene: Scene) -> list[str]:
 
 
 def drain(scene: Scene) -> list[str]:
-    """What it predicts for one member is what `simulate-bounce` predicts for its group."""
+    """`drain` predicts for one member what `simulate-bounce` predicts for its group."""
     data = scene.json("drain", "--client-id", "a")["data"]
     (row,) = [one for one in data["groups"] if one["group_id"] == STABLE]
     (predicted,) = scene.json("simulate-bounce", STABLE, "--scale-in", "a")["data"]["scenarios"]
@@ -258,7 +259,7 @@ def drain(scene: Scene) -> list[str]:
 
 
 def plan(scene: Scene) -> list[str]:
-    """Static members that are back in time: without a rebalance; a longer restart is removed first."""
+    """Static members that are back in time cause no rebalance; for a longer restart the plan removes them first."""
     words = (
         "plan",
         STABLE,
@@ -281,7 +282,7 @@ def plan(scene: Scene) -> list[str]:
 
 
 def rollout(scene: Scene) -> list[str]:
-    """A static member is restarted by a command, which asks the test to do it: nothing else happens."""
+    """A command restarts a static member by asking the test to do it; nothing else happens."""
     asked, done = scene.folder / "asked", scene.folder / "done"
     command = shlex.join([sys.executable, "-c", _ASK, str(asked), str(done)])
     words = ("--restart-time", "5s", *_HEARTBEAT, "--settle", "2s", "--journal", str(scene.folder / "journal.ndjson"))
@@ -302,7 +303,7 @@ def rollout(scene: Scene) -> list[str]:
 
 
 def scale_in(scene: Scene) -> list[str]:
-    """What it predicts for two pods is what happens when one stops and the line that it prints removes it."""
+    """What it predicts for two pods happens when one stops and the printed command removes it."""
     for name in ("app-0", "app-1"):
         scene.start(SCALED, name)
     wait_settled([scene.members["app-0"], scene.members["app-1"]], PARTITIONS)
@@ -361,7 +362,7 @@ def remove_stopped(scene: Scene) -> list[str]:
 
 
 def history_live(scene: Scene) -> list[str]:
-    """The dynamic group: one begins, another joins."""
+    """The history of the dynamic group: one member starts it, another joins."""
     rows = scene.rebalances(DYNAMIC)
     assert rows
     assert not [row for row in rows if "conver" in str(row)]
@@ -373,7 +374,7 @@ def history_live(scene: Scene) -> list[str]:
 
 
 def history_segments(scene: Scene) -> list[str]:
-    """The broker's segments tell what the live topic tells."""
+    """The broker's segments show the same as the live topic."""
     live = scene.rebalances(DYNAMIC)
     done = scene.kgm_alone("history", "rebalances", DYNAMIC, "--source", f"segments:{scene.segments()}")
     recorded = done["data"]["rebalances"]

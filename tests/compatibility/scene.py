@@ -1,4 +1,4 @@
-"""One real broker of a version, with a group in every state, TLS, and SCRAM where it has that."""
+"""One real broker of a version, with a group in every state, TLS, and SCRAM where the version has it."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ STABLE, DYNAMIC, EMPTY, PREPARING, COMPLETING, CONSUMER = (
     "stable", "dynamic", "empty", "preparing", "completing", "kip-848",
 )  # fmt: skip
 USER = "operator"
-#: Longer than any run; a member that is gone stays.
+#: Longer than any run: a member whose process is gone stays in the group.
 SESSION_MS: Final = 120_000
-#: Of members that are single requests and never send a heartbeat: the longest session that a broker allows.
+#: The longest session that a broker allows, for members that are single requests and never send a heartbeat.
 IDLE_MS: Final = 1_800_000
 HEARTBEAT_MS: Final = 300
 COMMIT_MS: Final = 400
-#: Longer than the shortest silence that the guard takes for a stop.
+#: Longer than the shortest silence that the guard accepts as proof of a stop.
 SILENCE_S: Final = 14
 _LISTENER: Final = {"SASL_SSL": "SASL_SSL"}
 #: Versions of JoinGroup, SyncGroup and OffsetCommit that all of these brokers have.
@@ -94,7 +94,7 @@ class Scene:
             "ssl.key.password": STORE_PASSWORD,
             "sasl.enabled.mechanisms": self.mechanism,
             prefix: plain if self.mechanism == "PLAIN" else scram,
-            # Members of single heartbeats are to stay.
+            # Members that are single heartbeats must stay.
             **({"group.consumer.session.timeout.ms": "60000"} if self.version.endswith("+new") else {}),
         }
 
@@ -122,7 +122,7 @@ class Scene:
             self.start(STABLE, instance_id)
         begins = self.start(DYNAMIC, None, name="dynamic-1")
         left = self.start(EMPTY, None, name="left")
-        wait_settled([begins], PARTITIONS)  # or both would be in the first generation
+        wait_settled([begins], PARTITIONS)  # otherwise both would be in the first generation
         self.start(DYNAMIC, None, name="dynamic-2")
         wait_settled([self.members[name] for name in "abc"], PARTITIONS)
         wait_settled([self.members["dynamic-1"], self.members["dynamic-2"]], PARTITIONS)
@@ -153,7 +153,7 @@ class Scene:
         wait_settled([self.members["x"], self.members["y"]], PARTITIONS)
 
     def start(self, group: str, instance_id: str | None, *, name: str = "", protocol: str = "classic") -> Member:
-        """Start a consumer; it is `members[name]`, or by its instance id."""
+        """Start a consumer; it is kept in `members` under its name, or else its instance id."""
         own = {"session_timeout_ms": SESSION_MS, "assignor": "range"} if protocol == "classic" else {}
         member = self._pool.start(
             group=group, topics=[TOPIC], instance_id=instance_id, protocol=protocol, client_id=name or instance_id,
@@ -164,8 +164,8 @@ class Scene:
         return member
 
     def _rebalance(self, group: str) -> None:
-        """A group that stays in this state: in PreparingRebalance it waits for a member that does not join again, in
-        CompletingRebalance for a leader that does not assign."""
+        """Make a group that stays in the state it is named for: in PreparingRebalance it waits for a member that does
+        not join again, in CompletingRebalance for a leader that does not assign."""
         first = self._joiner(group, "p")
         answer = until(
             first.join, "the coordinator is not ready", accept=lambda one: one.error_code not in NOT_READY, every_s=0.05
@@ -186,7 +186,7 @@ class Scene:
     # -- what tests ask
 
     def run(self, *words: str, is_logged_in: bool = False) -> Run:
-        """Run kgm on this broker. A traceback or an internal error fails at once."""
+        """Run kgm on this broker. A traceback or an internal error fails the test immediately."""
         where = ("--command-config", self.client_properties()) if is_logged_in else ("-b", self.kafka.bootstrap)
         done = kgm(*words, *where, "--timeout", "40s")
         assert "Traceback" not in done.err, done.err
@@ -237,13 +237,13 @@ class Scene:
         return sum(bool(row["committed"]) for row in self.group(group)["offsets"]) == PARTITIONS
 
     def rebalances(self, group: str) -> list[Any]:
-        """Those that the live log tells."""
+        """The rebalances that the live log shows."""
         return list(self.json("history", "rebalances", group)["data"]["rebalances"])
 
     def wait_for(self, condition: Callable[[], object], what: str) -> None:
         until(condition, what, 40, every_s=0.1)
 
     def be_silent(self) -> None:
-        """Wait until a member that was killed now has been silent for long enough."""
+        """Wait until a member that was killed just now has been silent for long enough."""
         end = time.monotonic() + SILENCE_S
         until(lambda: time.monotonic() > end, "time stands still", SILENCE_S + 10, every_s=0.1)

@@ -1,4 +1,4 @@
-"""The catalogue of behaviours of Kafka's coordinator (behaviours.toml), and the tests that are marked with them."""
+"""The catalogue of behaviours of Kafka's coordinator (behaviours.toml), and the tests marked with them."""
 
 import ast
 import itertools
@@ -15,8 +15,8 @@ _CATALOGUE = pathlib.Path(__file__).with_name("behaviours.toml")
 _INTRODUCTION = """\
 # Behaviours
 
-What Apache Kafka 4.3.0's group coordinator does, one behaviour at a time, and kgm's coordinator too. *Kafka* is the
-class and the method that has the behaviour, *kgm* the module below `kgm/coordinator`, and *tests* are those below
+What the group coordinator of Apache Kafka 4.3.0 does, one behaviour at a time, and what kgm's does too. *Kafka* is the
+class and the method that has the behaviour, *kgm* the module below `kgm/coordinator`, and *tests* are the tests below
 `tests/coordinator` that are marked with it (`@rule("B001")`). Numbers in a sentence are Kafka's error codes.
 
 Besides these tests, Kafka's own coordinator and kgm's go through the same random histories in one process, and must

@@ -1,12 +1,12 @@
-"""Kafka's own coordinators, each in a JVM that all tests of a worker ask. The files that do run in one worker (`TOGETHER` in
-tests/selection.py)."""
+"""Kafka's own coordinators, each in a JVM that all tests of a worker share. The files that use them run in one worker
+(`TOGETHER` in tests/selection.py)."""
 
 import pytest
 
 
 @pytest.fixture(scope="session")
 def kafkas():
-    """The coordinators by version, started when they are first asked for."""
+    """The coordinators by version, each started when it is first asked for."""
     from tests.coordinator.lockstep.driver import KafkasCoordinator
 
     started = {}

@@ -1,4 +1,5 @@
-"""Scripted consumers on a virtual clock: they join, assign with the real assignors, sync, heartbeat, and obey."""
+"""Scripted consumers on a virtual clock: they join, assign with the real assignors, sync, heartbeat, and follow the
+replies."""
 
 import itertools
 from dataclasses import dataclass, field
@@ -16,7 +17,7 @@ HEARTBEAT_MS = 3_000
 
 @dataclass(eq=False)
 class Consumer:
-    """One process. `said`: what it claims to own when it joins, and since which generation."""
+    """One process. `said`: what it claims to own when it joins, and from which generation."""
 
     name: str
     instance: str | None
@@ -33,7 +34,7 @@ class Consumer:
 
 
 class Fleet:
-    """Consumers of topic t in group g. Their names are their instance ids, when they are static."""
+    """Consumers of topic t in group g. If they are static, their names are their instance ids."""
 
     def __init__(self, assignor="range", *, partitions=9, session=10_000, rebalance=60_000, **settings):
         self.h = Harness(**settings)
@@ -44,7 +45,7 @@ class Fleet:
         self.cache = SubscriptionCache()
 
     def number_members_from_one(self):
-        """Member ids as the KIP writes them."""
+        """Make member ids as the KIP writes them."""
         counter = itertools.count(1)
         self.h.engine._dispatcher.new_member_id = lambda _: str(next(counter))
 
@@ -56,7 +57,7 @@ class Fleet:
         return one
 
     def stop(self, name):
-        """Closed: a dynamic member says so, a static one never does (KIP-345)."""
+        """Close it: a dynamic member leaves, a static one never does (KIP-345)."""
         one = self.up.pop(name)
         if one.instance is None and one.member_id:
             self.h.leave((one.member_id, None))
@@ -99,11 +100,11 @@ class Fleet:
         one.syncing = self.h.sync(one.member_id, one.generation, given, one.instance, protocol_name=self.assignor)
 
     def forget(self, one):
-        """It was expelled. What it claims to own it still claims: that is what KIP-792 is about."""
+        """It was removed from the group. It still claims to own the same partitions: that is what KIP-792 is about."""
         one.member_id, one.generation = "", -1
 
     def act(self, one):
-        """The next thing it does; False if it waits, or has nothing to do."""
+        """Do its next step; False if it waits, or has nothing to do."""
         if one.fenced:
             return False
         if one.joining is not None:
@@ -114,7 +115,7 @@ class Fleet:
         return self.on_error(one, error)
 
     def everybody_acts(self):
-        """In turn, each once. Whether anybody had anything to do."""
+        """Let each act once, in turn. Returns whether any had something to do."""
         busy = 0
         for one in list(self.up.values()):
             busy += self.act(one)
@@ -144,7 +145,7 @@ class Fleet:
             lost = set(one.owned) - set(given)
             one.owned, one.said = given, (given, one.generation)
             if lost and is_cooperative(self.assignor):
-                self.join(one)  # so that others get what it has given up
+                self.join(one)  # so that others get what it gave up
         return True
 
     def on_error(self, one, error):
@@ -162,7 +163,7 @@ class Fleet:
     # -- time
 
     def settle(self, patience=True):
-        """Let everybody act until nobody has anything to do; with patience, wait for those who do not answer."""
+        """Let all consumers act until none has anything to do; with patience, wait for members that do not answer."""
         while True:
             while self.everybody_acts():
                 pass
@@ -171,18 +172,18 @@ class Fleet:
             self.h.sleep(min(self.h.runtime.next_deadline() - self.h.now, HEARTBEAT_MS))
 
     def run(self, ms):
-        """Time passes; whoever is up heartbeats, and obeys."""
+        """Let time pass; running consumers heartbeat and follow the replies."""
         until = self.h.now + ms
         while self.h.now < until:
             self.settle(patience=False)
             self.h.sleep(min(HEARTBEAT_MS, until - self.h.now))
         self.settle(patience=False)
 
-    # -- what is to be seen
+    # -- observing
 
     @property
     def rebalances(self):
-        """Generations that reached an assignment, as the log tells."""
+        """Generations that reached an assignment, according to the log."""
         values = [r.value for r in self.h.log if hasattr(r.value, "members") and r.value.members]
         return len({value.generation for value in values})
 
@@ -197,7 +198,7 @@ class Fleet:
 
     @property
     def assigned(self):
-        """By name of the process (or of the static member that is away), as the coordinator has it."""
+        """The assignments that the coordinator has, by the name of the process (or of the absent static member)."""
         names = {one.member_id: one.name for one in self.up.values()}
         return {
             names.get(m.member_id, m.group_instance_id or m.member_id): tuple(

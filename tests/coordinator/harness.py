@@ -52,8 +52,8 @@ def read_entry(entry):
 
 
 def compacted(log):
-    """The log as Kafka's cleaner may leave it: before the first record of a transaction that is still open, the last
-    record of each key, and none of aborted transactions."""
+    """The log as Kafka's cleaner may leave it: before the first record of a transaction that is still open, only the
+    last record of each key, and no records of aborted transactions."""
     entries = [read_entry(entry) for entry in log]
     verdicts, last, ends = [None] * len(entries), {}, {}
     for n in range(len(entries) - 1, -1, -1):
@@ -73,7 +73,7 @@ def compacted(log):
 
 
 class Ids:
-    """Member ids that tests can foresee: prefix-1, prefix-2, …"""
+    """Predictable member ids: prefix-1, prefix-2, …"""
 
     def __init__(self):
         self.counter = itertools.count(1)
@@ -83,7 +83,7 @@ class Ids:
 
 
 class Harness:
-    """One coordinator, its log, its clock. Requests return their ticket; `got` is what a ticket was answered."""
+    """One coordinator, its log, its clock. Requests return their ticket; `got` returns the reply to a ticket."""
 
     def __init__(self, *, topics=None, **overrides):
         self.ids = Ids()
@@ -242,7 +242,7 @@ class Harness:
         self, producer, member="", generation=-1, instance=None, *, group="g", v=5, topic="orders", partition=0,
         offset=42, metadata="",
     ):  # fmt: skip
-        """The partition's error."""
+        """Returns the partition's error."""
         row = TxnOffsetCommitRequestPartition(
             partition_index=partition, committed_offset=offset, committed_metadata=metadata
         )
@@ -259,12 +259,12 @@ class Harness:
         return self.got(self.send(message, v)).topics[0].partitions[0].error_code
 
     def end_transaction(self, producer, *, commit):
-        """The marker is in the log."""
+        """Append the marker to the log."""
         self.entries.append((Producer(*producer), commit))
         self.engine.replay_end_transaction(*producer, commit=commit)
 
     def fetch_stable(self, partition=0, *, group="g", topic="orders", v=9):
-        """(error, offset) of a partition, when stable offsets only are asked for."""
+        """(error, offset) of a partition, when only stable offsets are requested."""
         wanted = [OffsetFetchRequestTopics(name=topic, partition_indexes=[partition])]
         asked = [OffsetFetchRequestGroup(group_id=group, topics=wanted)]
         reply = self.got(self.send(OffsetFetchRequest(groups=asked, require_stable=True), v))
@@ -316,7 +316,7 @@ class Harness:
             for row in self.got(self.send(DeleteGroupsRequest(groups_names=list(groups)), v)).results
         }
 
-    # -- whole movements
+    # -- sequences of requests
 
     def joined(self, ticket):
         reply = self.got(ticket)
@@ -325,13 +325,14 @@ class Harness:
         return reply
 
     def until_answered(self, *tickets):
-        """Let time pass, timer by timer, until these tickets are answered; the replies."""
+        """Let time pass, timer by timer, until these tickets are answered; returns the replies."""
         while any(self.got(ticket) is None for ticket in tickets):
             self.sleep(self.runtime.next_deadline() - self.now)
         return [self.got(ticket) for ticket in tickets]
 
     def completing(self, *instances, dynamic=0, **how):
-        """Members in CompletingRebalance, by instance id and then the dynamic ones; in order of joining."""
+        """Make members in CompletingRebalance, first by instance id and then the dynamic ones; returned in order of
+        joining."""
         tickets = [self.join("", i, **how) for i in instances] + [self.join(v=3, **how) for _ in range(dynamic)]
         ids = [reply.member_id for reply in self.until_answered(*tickets)]
         assert self.state(how.get("group", "g")) == "CompletingRebalance"
@@ -340,7 +341,8 @@ class Harness:
     def stable(self, *instances, dynamic=0, group="g", protocols=None, session=SESSION_MS, rebalance=REBALANCE_MS, v=5):
         """A Stable group of static members (by instance id) and of dynamic ones, made in one join phase.
 
-        Gives the member ids in order of joining. Each member's assignment is its instance id, or its member id."""
+        Returns the member ids in order of joining. Each member's assignment is its instance id, or else its member
+        id."""
         how = {"group": group, "protocols": protocols, "session": session, "rebalance": rebalance, "v": v}
         tickets = [self.join("", instance, **how) for instance in instances]
         for _ in range(dynamic):

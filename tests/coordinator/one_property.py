@@ -1,4 +1,4 @@
-"""Run a state machine with all its properties but one switched off: what that one finds alone."""
+"""Runs a state machine with all its properties but one switched off, to see what that one finds alone."""
 
 from collections.abc import Iterable
 
@@ -10,13 +10,14 @@ EXAMPLES = 400
 
 
 def without(machine: type[RuleBasedStateMachine], names: Iterable[str]) -> type[RuleBasedStateMachine]:
-    """The machine with the properties of these names switched off, those of them that it has."""
+    """The machine with those of these properties switched off that it has."""
     silent = {name: lambda *_: None for name in names if getattr(machine, name, None)}
     return type(machine.__name__, (machine,), silent)
 
 
 def failure_of(machine: type[RuleBasedStateMachine], steps: int) -> list[str]:
-    """Run the machine until it fails, in examples of so many steps; the names of the functions in the traceback."""
+    """Run the machine until it fails, in examples of `steps` steps; returns the names of the functions in the
+    traceback."""
     with pytest.raises(Exception) as failure:
         run_state_machine_as_test(
             machine,

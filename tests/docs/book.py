@@ -5,9 +5,8 @@ A comment of the page, `<!-- fleet: {json} -->`, describes its consumers: group,
 ids) and settings. Each member is a real consumer process behind a unit `GROUP@ID` that `systemctl` starts, stops and kills,
 with the settings of `ID.properties` in the reader's folder; `journalctl` shows what it logged. `kubectl` does the same
 with a StatefulSet, whose pods are named GROUP-0, GROUP-1 and so on. With `framework` the processes are Kafka Streams
-applications or Connect workers (`framework_fleets`). Outputs are compared in
-normal form, in which ids, addresses and times are the same in every run. `KGM_WRITE_DOCS=1` writes what was printed into
-the page instead."""
+applications or Connect workers (`framework_fleets`). Outputs are compared after ids, addresses and times have been
+normalized. `KGM_WRITE_DOCS=1` writes what was printed into the page instead."""
 
 from __future__ import annotations
 
@@ -51,7 +50,7 @@ class Step:
 
 @dataclass(slots=True)
 class Book:
-    """A runbook: its page in parts, which are texts and blocks of steps."""
+    """A runbook: its page in parts, which are text or blocks of steps."""
 
     path: Path
     parts: list[str | list[Step]]
@@ -102,7 +101,7 @@ def _block(steps: list[Step]) -> str:
 
 
 class Normalizer:
-    """Replaces what differs between runs; ids are numbered in the order in which they appear."""
+    """Replaces what differs between runs; numbers ids in the order in which they appear."""
 
     def __init__(self, addresses: list[str], folder: Path) -> None:
         self._words = [(address, "127.0.0.1:9092") for address in addresses]
@@ -189,7 +188,7 @@ class Fleet:
         return 0, ""
 
     def _kubectl(self, words: list[str]) -> str:
-        """scale, rollout restart, rollout status, get pods, wait: as far as runbooks use them."""
+        """Implements scale, rollout restart, rollout status, get pods and wait, as far as runbooks use them."""
         _wait_for_terminals(self.folder)
         match words:
             case ["scale", what, replicas]:
@@ -222,7 +221,7 @@ class Fleet:
             assert name in self.members or self._start(name), name
 
     def _state(self, name: str) -> str:
-        """As `systemctl is-active` says it."""
+        """The state of a unit, in the words of `systemctl is-active`."""
         member = self.members.get(name)
         if member is None:
             return "failed" if name in self.crashed else "inactive"
@@ -287,7 +286,7 @@ def _ordinal(pod: str) -> int:
 
 
 def _wait_for_terminals(folder: Path) -> None:
-    """Wait until what runs in other terminals shows something, as a reader would before going on."""
+    """Wait until what runs in other terminals prints something, as a reader would before going on."""
     until(lambda: all(path.stat().st_size for path in folder.glob("*.log")), "a watch shows nothing", 30)
 
 
@@ -302,7 +301,7 @@ sys.exit(code)
 """
 
 
-#: The host name that kgm sees: one of another length would change the width of tables.
+#: The host name that kgm sees: a name of another length would change the width of tables.
 HOST = "ops-1"
 
 
@@ -349,7 +348,7 @@ def _serve(listener: socket.socket, fleet: Fleet | FrameworkFleet) -> None:
 
 
 def play(book: Book, bootstrap: str, folder: Path) -> list[str]:
-    """Run every step; returns the normalised outputs in order."""
+    """Run every step; returns the normalized outputs in order."""
     home = folder / "home"
     home.mkdir()
     kind = book.fleet.get("framework")
@@ -377,5 +376,5 @@ def play(book: Book, bootstrap: str, folder: Path) -> list[str]:
 
 
 def _wrapped(number: int, command: str) -> str:
-    """The step between markers; the exit code of a command is $? of the next one, as in a shell."""
+    """The step between markers; as in a shell, $? in the next command is the exit code of this one."""
     return f"echo '@@BEGIN {number}'\n(exit ${{code:-0}})\n{command}\ncode=$?\necho; echo \"@@END {number}\"\n"

@@ -24,7 +24,7 @@ class FrameworkFleet:
         self.failed: set[str] = set()
 
     def begin(self) -> None:
-        """Start every process, and wait until the group has come to rest."""
+        """Start every process, and wait until the group is settled."""
         raise NotImplementedError
 
     def run(self, words: list[str]) -> tuple[int, str]:
@@ -50,8 +50,8 @@ class FrameworkFleet:
         raise NotImplementedError
 
     def wait_settled(self) -> None:
-        """Until every process is in a group that has nothing left to do, and stays so for some looks: Connect shares
-        out new connectors one after the other."""
+        """Wait until every process is in a group that has nothing left to do, and stays so for several looks: Connect
+        shares out new connectors one after the other."""
         seen: list[list[str] | None] = []
 
         def is_settled() -> bool:

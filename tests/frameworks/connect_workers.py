@@ -19,9 +19,9 @@ from tests.waiting import until
 
 
 class Workers:
-    """Workers of one group, in one JVM, or each in a JVM of its own that starts and ends with it. ports: of those that run,
-    by name. connectors: how many tasks each has; sinks: the names of those that are sinks. delay_ms: how long what a
-    worker ran that has left is held back (scheduled.rebalance.max.delay.ms)."""
+    """Workers of one group, in one JVM, or each in a JVM of its own that starts and ends with it. ports: of the running
+    workers, by name. connectors: how many tasks each has; sinks: the names of the sink connectors. delay_ms: how long
+    the tasks of a worker that left are held back (scheduled.rebalance.max.delay.ms)."""
 
     def __init__(
         self, bootstrap, folder, *, group, names=("w-1", "w-2", "w-3"), delay_ms, heartbeat_ms=300,
@@ -47,7 +47,7 @@ class Workers:
             self.end_jvm(name).terminate()
 
     def kill(self, name):
-        """It has a JVM of its own."""
+        """Kill a worker that has a JVM of its own."""
         del self.ports[name]
         self.end_jvm(name).kill()
 
@@ -70,8 +70,8 @@ class Workers:
         self.ask({"cmd": "start", "name": name, "config": config})
 
     def create(self, connectors, *, drains=None):
-        """Connectors that do nothing, by name, with so many tasks each. drains: the topic that they are sinks of; None
-        for sources."""
+        """Create connectors that do nothing. connectors: the number of tasks by name. drains: the topic that they read
+        as sinks; None for sources."""
         kind = {"connector.class": "ConnectWorkers$Idle"}
         if drains is not None:
             kind = {"connector.class": "ConnectWorkers$Drain", "topics": drains}
@@ -101,11 +101,11 @@ class Workers:
 
     @property
     def events(self):
-        """The file of what sink tasks begin and end to own."""
+        """The file in which sink tasks write when they begin and cease to own partitions."""
         return self.folder / "events"
 
     def rest(self, path, config=None):
-        """The answer of one of them; None while it cannot give one."""
+        """The answer of one worker's REST interface; None while it cannot give one."""
         data = None if config is None else json.dumps(config).encode()
         request = urllib.request.Request(
             self.url(min(self.ports)) + path, data=data, method="GET" if data is None else "PUT",
@@ -116,7 +116,7 @@ class Workers:
         return None
 
     def running(self):
-        """(connectors, tasks) by the URL of the worker, as REST says; None unless all run."""
+        """(connectors, tasks) by the URL of the worker, as reported by REST; None unless all are running."""
         found = {self.url(name): ([], []) for name in self.ports}
         for name, tasks in self.connectors.items():
             status = self.rest(f"connectors/{name}/status")
@@ -124,14 +124,14 @@ class Workers:
             if len(every) != tasks + 1 or {one["state"] for one in every} != {"RUNNING"}:
                 return None
             if {f"http://{one['worker_id']}/" for one in every} - found.keys():
-                return None  # what a worker ran that has left is said to be running on
+                return None  # REST still reports the tasks of a worker that left as running
             found[f"http://{status['connector']['worker_id']}/"][0].append(name)
             for task in status["tasks"]:
                 found[f"http://{task['worker_id']}/"][1].append(f"{name}-{task['id']}")
         return {url: tuple(map(sorted, work)) for url, work in found.items()}
 
     def settled(self):
-        """The group once it is settled, and kgm sees what REST says."""
+        """The group, once it is settled and kgm sees the same as REST reports."""
         seen = {}
 
         def is_as_rest_says():
@@ -150,7 +150,7 @@ class Workers:
         return seen["group"]
 
     def linked(self):
-        """The settled group with its sink groups, each of which has its tasks for members and nobody else."""
+        """The settled group with its sink groups, once the members of each are exactly the connector's tasks."""
         group, seen = BounceGroup(snapshot=self.settled()), []
 
         def are_assigned():

@@ -1,6 +1,6 @@
 """Cases that Kafka's own classes wrote and read: in a JVM, or as they were recorded.
 
-python -m tests.frameworks.kafkas_classes     (records them again)
+python -m tests.frameworks.kafkas_classes (records them again)
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ORACLES: Final = (
     ("ConnectOracle", "kafka", 12),
 )
 #: Histories of Connect's assignors, and placements of Streams' assignor; the drivers are in the packages of Kafka's
-#: classes, which have no other door.
+#: classes, because these cannot be reached from outside.
 ASSIGNOR_ORACLE: Final = "ConnectAssignorOracle"
 STREAMS_ASSIGNOR_ORACLE: Final = "StreamsAssignorOracle"
 HISTORIES: Final = Path(__file__).parent / "connect_histories.jsonl"
@@ -36,7 +36,7 @@ _PACKAGES: Final = {
 
 
 def cases(driver: str, jars: str, seed: int, count: int) -> list[dict[str, Any]]:
-    """So many random cases of a driver, made by a JVM."""
+    """`count` random cases of a driver, made by a JVM."""
     path = classpath(jars)
     path = f"{compiled([SOURCES / f'{driver}.java'], path)}:{path}"
     command = java_command(_PACKAGES.get(driver, "") + driver, str(seed), str(count), class_path=path)

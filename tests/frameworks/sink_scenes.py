@@ -1,11 +1,11 @@
-"""Restarts of real Connect workers, and what the groups of their sink connectors did meanwhile: played, kept as lines of
-JSON, and held against what kgm predicts.
+"""Restarts of real Connect workers, and what the groups of their sink connectors did meanwhile: played, recorded as
+lines of JSON, and compared with what kgm predicts.
 
-python -m tests.frameworks.sink_scenes     (plays them on a broker of its own, and keeps what was seen as well)
+python -m tests.frameworks.sink_scenes (plays them on a broker of its own, and records what was seen)
 
-A line has the groups before it, the plan as it was carried out, and what each group did: how many generations, how many
-tasks or partitions have another owner in the end, and of a sink group the gaps: [partition, from, to] in ms since the
-stop, while no task had it."""
+A line has the groups before the restart, the plan as it was carried out, and what each group did: how many generations,
+how many tasks or partitions have another owner in the end, and for a sink group the gaps during which no task had a
+partition: [partition, from, to], in ms since the stop."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ RECORDED: Final = Path(__file__).parent / "sink_scenes.jsonl"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scene:
-    """is_leader: whether the worker that stops leads. away_s: from its stop to its start, if stopping does not take longer;
-    None: until others have what it ran. is_killed: it says nothing of its end."""
+    """is_leader: whether the worker that stops is the leader. away_s: seconds from its stop to its start, if stopping
+    does not take longer; None: until others run its tasks. is_killed: it ends without saying so."""
 
     is_leader: bool = False
     away_s: float | None = 0.0
@@ -66,7 +66,7 @@ _NOT_KEPT: Final = frozenset({"coordinator", "offsets", "evidence", "candidates"
 
 
 def play_all(kafka: KafkaCluster, *, in_one_jvm: bool) -> list[dict[str, Any]]:
-    """The lines of the scenes of one kind, each of which begins when the one before has ended."""
+    """The lines of the scenes of one kind. Each scene begins when the one before has ended."""
     ((delay_ms, heartbeat_ms), scenes) = next((key[1:], each) for key, each in SCENES.items() if key[0] is in_one_jvm)
     name = f"sinks-{uuid.uuid4().hex[:8]}"
     kafka.create_topics({name: 6})
@@ -85,7 +85,7 @@ def play_all(kafka: KafkaCluster, *, in_one_jvm: bool) -> list[dict[str, Any]]:
 
 
 def play(workers: Workers, scene: Scene) -> dict[str, Any]:
-    """The scene with workers that have come to rest, which they have again in the end: its line."""
+    """Play the scene with settled workers, and wait until they are settled again. Returns its line."""
     before = workers.linked()
     group = before.snapshot
     stopping = next(one for one in group.members if (one.member_id == group.leader) is scene.is_leader)
@@ -126,7 +126,7 @@ def play(workers: Workers, scene: Scene) -> dict[str, Any]:
 
 
 def _kept(value: Any) -> Any:
-    """Of a snapshot, what a prediction needs."""
+    """The part of a snapshot that a prediction needs."""
     if isinstance(value, dict):
         return {key: _kept(each) for key, each in value.items() if each is not None and key not in _NOT_KEPT}
     return [_kept(each) for each in value] if isinstance(value, list) else value
@@ -167,7 +167,7 @@ def _partitions(task: MemberSnapshot) -> Iterator[tuple[str | None, Any]]:
 def _gaps(
     workers: Workers, group: GroupSnapshot, connector: str, stop_ms: int, killed: set[str]
 ) -> list[list[int]] | None:  # fmt: skip
-    """None while a partition has no task yet. killed: tasks that could not say that they end."""
+    """The gaps; None while a partition has no task yet. killed: tasks that could not report their end."""
     free_ms = {
         number: 0
         for member in group.members for numbers in member.assignment.values() for number in numbers
@@ -195,7 +195,7 @@ def _now_ms() -> int:
 
 
 def predicted(line: Mapping[str, Any], draws: int = 60) -> Prediction:
-    """What kgm says of a line."""
+    """kgm's prediction for a line."""
     workers, *sinks = (snapshot_from_json(each) for each in line["groups"])
     group = BounceGroup(snapshot=workers)
     others = [BounceGroup(snapshot=each, broker_settings=line["broker_settings"]) for each in sinks]
@@ -204,7 +204,7 @@ def predicted(line: Mapping[str, Any], draws: int = 60) -> Prediction:
 
 
 def misses(line: Mapping[str, Any], found: Prediction) -> list[str]:
-    """What has happened and lies outside of what was predicted."""
+    """What happened and was not within the prediction."""
     (workers, *_), ranges = line["groups"], found.ranges
     assert ranges is not None
     seen = line["seen"][workers["group_id"]]
@@ -219,7 +219,7 @@ def misses(line: Mapping[str, Any], found: Prediction) -> list[str]:
 
 
 def _told(line: Mapping[str, Any], sink: SinkForecast) -> Iterator[tuple[str, int, Range]]:
-    """What was seen of a sink group, and what was predicted of it."""
+    """(name, seen, predicted range) of each number of a sink group."""
     seen = line["seen"][sink.group_id]
     yield "generations", seen["generations"], sink.generations
     yield "moved", seen["moved"], sink.moved_partitions
@@ -235,7 +235,7 @@ def _told(line: Mapping[str, Any], sink: SinkForecast) -> Iterator[tuple[str, in
 
 
 def recorded() -> list[dict[str, Any]]:
-    """The lines that are kept."""
+    """The recorded lines."""
     return [json.loads(line) for line in RECORDED.read_text().splitlines()]
 
 

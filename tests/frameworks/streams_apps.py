@@ -1,4 +1,4 @@
-"""Real Kafka Streams applications that a test can close, or crash all at once.
+"""Real Kafka Streams applications that a test can close, or crash all at the same time.
 
 with StreamsApps(kafka.bootstrap, group, topic) as apps:
     apps.start("wr-1", threads=2, standbys=1)
@@ -23,7 +23,8 @@ from tests.kafka.process import Child
 
 @dataclass(frozen=True, slots=True)
 class Thread:
-    """What Streams says of one of its threads. process_id: its client id has it after the name of the application."""
+    """What Streams reports about one of its threads. process_id: taken from its client id, after the name of the
+    application."""
 
     process_id: str
     number: int
@@ -74,7 +75,7 @@ class StreamsApps:
         self._ask({"cmd": "close", "name": name})
 
     def crash(self) -> None:
-        """All of them at once, without a word."""
+        """Crash all of them at the same time; none leaves its group."""
         self._child.kill()
 
     def threads(self, name: str) -> list[Thread]:

@@ -1,4 +1,4 @@
-"""The host of processes that a rollout stops and starts: its commands write a file each, which is a wish."""
+"""The host of processes that a rollout stops and starts: each of its commands writes a file, the request."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from pathlib import Path
 
 @contextlib.contextmanager
 def fulfilled(folder: Path, fulfil: Callable[[str], None]) -> Iterator[None]:
-    """While the block runs, `fulfil` is called with the name of each file that comes into the folder, which goes then."""
+    """While the block runs, `fulfil` is called with the name of each file that appears in the folder; then the file is
+    deleted."""
     is_over = threading.Event()
 
     def run() -> None:

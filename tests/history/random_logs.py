@@ -1,4 +1,4 @@
-"""Logs of groups that come, change and go at random, in all the ways that a reader has to be ready for."""
+"""Logs of groups that appear, change and disappear at random, in all the ways that a reader must handle."""
 
 import struct
 
@@ -20,7 +20,7 @@ ASSIGNORS = ("range", "roundrobin", "sticky", "cooperative-sticky")
 
 
 class Group:
-    """A group that is changed at random. odd: whether it does what no broker would let it."""
+    """A group that changes at random. odd: whether it does what no broker would allow."""
 
     def __init__(self, name, rng, *, odd):
         self.name, self.rng, self.odd = name, rng, odd
@@ -131,7 +131,7 @@ def commit(rng, group):
 
 
 def random_log(rng, *, records=150, groups=3, partitions=1, odd=False, holes=0.0):
-    """A table of raw records. holes: the share that is missing from it."""
+    """A table of raw records. holes: the share of records that is missing."""
     tables = [_rows(rng, number, records, groups, odd=odd, holes=holes) for number in range(partitions)]
     return pa.Table.from_pylist([row for rows in tables for row in rows], schema=RAW)
 

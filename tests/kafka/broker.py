@@ -34,13 +34,13 @@ from tests.waiting import until
 
 START_TIMEOUT_S: Final = 90
 SCRAM_MECHANISMS: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512")
-# pytest-randomly seeds the global generator alike in every worker; ports must differ.
+# pytest-randomly gives the global generator the same seed in every worker; ports must differ.
 _random = random.SystemRandom()
 
 DEFAULTS: Final[Mapping[str, str]] = {
     "auto.create.topics.enable": "false",
     "group.initial.rebalance.delay.ms": "0",
-    # Or groups without committed offsets that are empty at that moment are deleted, and generations start again.
+    # Otherwise groups without committed offsets that are empty at that moment are deleted, and generations start over.
     "offsets.retention.check.interval.ms": "86400000",
     "group.min.session.timeout.ms": "500",
     "group.consumer.min.session.timeout.ms": "500",
@@ -51,9 +51,9 @@ DEFAULTS: Final[Mapping[str, str]] = {
     "transaction.state.log.num.partitions": "2",
     "share.coordinator.state.topic.num.partitions": "2",
     "broker.heartbeat.interval.ms": "250",
-    # Or a controller that has nothing to do writes a record every half second.
+    # Otherwise a controller that has nothing to do writes a record every half second.
     "metadata.max.idle.interval.ms": "0",
-    # Fit into a small heap and two cores.
+    # To fit into a small heap and two cores.
     "log.cleaner.dedupe.buffer.size": "4194304",
     "num.network.threads": "2",
     "num.io.threads": "2",
@@ -69,7 +69,7 @@ _NEVER_NOTICED: Final = {"broker.session.timeout.ms": "600000", "broker.heartbea
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports on which nothing listens, below the range from which outgoing connections take theirs."""
+    """Ports on which nothing listens, below the range used for outgoing connections."""
     ports: list[int] = []
     while len(ports) < count:
         port = _random.randrange(12_000, 32_000)
@@ -130,7 +130,8 @@ class _Cluster:
         produce(self.bootstrap, topic, values, None if partition is None else [partition])
 
     def __getstate__(self) -> dict[str, Any]:
-        """For another process, which knows the brokers and does not own them: its `stop` leaves them alone."""
+        """The state for another process, which knows the brokers but does not own them: its `stop` leaves them
+        alone."""
         return {**self.__dict__, "_child": None, "_children": {}, "_is_guest": True}
 
     def _leave_folder(self) -> None:
@@ -165,9 +166,9 @@ class KafkaCluster(_Cluster):
     with fewer, broker 1 is the only controller and must stay.
 
     `properties` override any broker setting. `listeners` adds listeners ({"SASL_SSL": "SASL_SSL"},
-    name to security protocol) beside the PLAINTEXT one that the brokers use; `bootstrap_of` gives
-    their addresses. `scram_users` ({name: password}) get SCRAM-SHA-256 and -512 credentials.
-    `jvm_options` are for a quick start; benchmarks give those of Kafka's own scripts.
+    name to security protocol) in addition to the PLAINTEXT one that the brokers use; `bootstrap_of` gives their
+    addresses. `scram_users` ({name: password}) get SCRAM-SHA-256 and -512 credentials. The default `jvm_options` are
+    for a quick start; benchmarks pass those of Kafka's own scripts.
     """
 
     def __init__(
@@ -278,7 +279,7 @@ class KafkaCluster(_Cluster):
         config = self.folder / f"broker-{broker_id}.properties"
         options = [*self._jvm_options, "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
         is_new = not config.exists()
-        # A broker that is started again is let in when the session of the one before has ended.
+        # A restarted broker is admitted only when the session of its predecessor has ended.
         session = _NEVER_NOTICED if is_new and len(self.broker_ids) == 1 else _NOTICED
         settings = self._settings(broker_id) | session | self.properties
         config.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
@@ -369,8 +370,8 @@ class OldKafka(_Cluster):
         listeners: Mapping[str, str] | None = None,
         logs_groups: bool = False,
     ) -> None:
-        """listeners: those beside the PLAINTEXT one, name to security protocol. logs_groups: whether its log has what
-        the group coordinator logs at level INFO."""
+        """listeners: those in addition to the PLAINTEXT one, name to security protocol. logs_groups: whether its log
+        has what the group coordinator logs at level INFO."""
         self.properties = dict(properties or {})
         self._listeners = dict(listeners or {})
         self._ports: dict[str, int] = {}
@@ -476,7 +477,7 @@ def _ask(port: int, api_key: int, version: int, body: bytes, *, timeout_s: float
 
 
 def _metadata(port: int) -> tuple[int, int]:
-    """(number of live brokers, controller id or -1) by Metadata v1 without topics."""
+    """(number of live brokers, controller id or -1), from Metadata v1 without topics."""
     answer = _ask(port, 3, 1, struct.pack(">i", 0))
     (count,) = struct.unpack_from(">i", answer, 0)
     at = 4
@@ -504,7 +505,7 @@ def _wait_for_brokers(port: int, child: Child, *, expected: int) -> None:
 
 
 def _wait_for_coordinator(port: int) -> None:
-    """Wait until FindCoordinator v0 answers without error: the first one makes Kafka create the offsets topic."""
+    """Wait until FindCoordinator v0 answers without error: the first request makes Kafka create the offsets topic."""
     group = b"warm-up"
 
     def error_code() -> int:

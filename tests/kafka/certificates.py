@@ -1,4 +1,5 @@
-"""Certificates for one test run: a CA that brokers and clients trust, one that none trusts, and what they have signed."""
+"""Certificates for one test run: a CA that brokers and clients trust, one that nothing trusts, and the certificates
+that they signed."""
 
 from __future__ import annotations
 
@@ -59,19 +60,19 @@ class Certificates:
                 [PKCS12Certificate(certificate, b"ca")], BestAvailableEncryption(STORE_PASSWORD.encode())
             )
         )
-        # For the address only: `localhost` is another host to TLS.
+        # For the address only: to TLS, `localhost` is another host.
         self.broker = self.issue("broker", "127.0.0.1")
         self.client = self.issue("client", "client.example", common_name="mtls-user")
         self.stranger = self.issue("stranger-client", "client.example", ca=self._stranger, common_name="mtls-user")
 
     def __getstate__(self) -> dict[str, Any]:
-        """For another process of the same run: authorities as PEM texts."""
+        """The state for another process of the same run: authorities as PEM texts."""
         authorities = {name: _pem(getattr(self, name)) for name in ("_ca", "_stranger")}
         return {**self.__dict__, **authorities}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         authorities = {name: trustme.CA.from_pem(*state[name]) for name in ("_ca", "_stranger")}
-        # Two processes may issue certificates of the same name.
+        # Two processes may issue certificates with the same name.
         folder = state["folder"] / f"process-{os.getpid()}"
         folder.mkdir(exist_ok=True)
         self.__dict__.update(state, **authorities, folder=folder)

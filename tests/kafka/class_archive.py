@@ -1,7 +1,7 @@
 """An archive of the classes that Kafka's brokers, consumers and tools load (class data sharing).
 
-A JVM that maps it has them parsed and verified: it starts with about half of the CPU. It is made once for each runtime and
-class path, beside the jars in the cache, from what a broker and a consumer load.
+A JVM that maps the archive has these classes parsed and verified, and starts with about half of the CPU. The archive is
+made once for each runtime and class path, next to the jars in the cache, from what a broker and a consumer load.
 """
 
 from __future__ import annotations
@@ -18,19 +18,20 @@ from tests.kafka.jars import cache_dir, locked
 from tests.kafka.runtime import executable, java_home
 
 _DUMP_S: Final = 300
-#: Of a class that a loader of its own has defined; such classes cannot be archived.
+#: Marks a class that was defined by a class loader of its own; such classes cannot be archived.
 _HAS_SOURCE: Final = " source: "
 
 
 def options(class_path: str, archived: str) -> list[str]:
-    """The JVM's options that map the archive of the class path `archived`, if it is there and this one begins with that."""
+    """The JVM options that map the archive of the class path `archived`, if it exists and `class_path` begins with
+    that."""
     if class_path.startswith(archived) and not _is_training and _of(archived).exists():
         return [f"-XX:SharedArchiveFile={_of(archived)}"]
     return []
 
 
 def ensure(class_path: str) -> None:
-    """Make the archive of a class path unless it is there. Where the runtime cannot make one, programs start without."""
+    """Make the archive of a class path unless it exists. If the runtime cannot make one, programs start without it."""
     if not _is_training and not _of(class_path).exists():
         with locked("class-archive"):
             if not _of(class_path).exists():
@@ -62,7 +63,7 @@ def _make(archive: Path, class_path: str) -> None:
 
 def _loaded(folder: Path) -> list[str]:
     """The lines of the lists of classes that a broker and a consumer load."""
-    # Both come to this module when they start.
+    # Both import this module when they start.
     from tests.kafka.broker import KafkaCluster
     from tests.kafka.java_tools import QUICK
     from tests.kafka.members import JavaMembers

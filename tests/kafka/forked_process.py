@@ -28,7 +28,7 @@ class Forker:
     folder: tempfile.TemporaryDirectory[str] | None
 
     def __getstate__(self) -> dict[str, Any]:
-        """For the workers, which do not own the process."""
+        """The state for the workers, which do not own the process."""
         return {**self.__dict__, "child": None, "folder": None}
 
     def log_tail(self, lines: int = 30) -> str:
@@ -53,7 +53,7 @@ def start_forker() -> Forker:
 
 @cache
 def forker() -> Forker:
-    """That of the run."""
+    """The forker of the run."""
     started: Forker = shared(start_forker)
     return started
 
@@ -78,7 +78,7 @@ class ForkedProcess:
         return Path(f"/proc/{self.pid}").exists()
 
     def wait(self, timeout_s: float) -> int:
-        """The reader of its output sees its end."""
+        """Wait until the reader of its output sees its end."""
         with contextlib.suppress(OSError):
             self.stdin.close()
         return 0

@@ -1,6 +1,6 @@
 """Consumer groups (KIP-848) whose members are single heartbeats: a whole group lives on one connection.
 
-A member does at once what the broker asks for and never heartbeats by itself, so that a test plays many groups a
+A member immediately does what the broker asks for and never heartbeats on its own, so a test can play many groups per
 second."""
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from tests.server.wire_client import WireClient
 from tests.waiting import NOT_READY, until
 
 Owned = dict[bytes, list[int]]
-#: The settings of a group for which the broker computes assignments at once, and keeps members that do not heartbeat.
+#: The settings of a group for which the broker computes assignments immediately, and keeps members that do not
+#: heartbeat.
 PROMPT: Final = {"consumer.assignment.interval.ms": 0, "consumer.session.timeout.ms": 60_000}
 _MOST_ROUNDS = 60
 _LEAVE_EPOCH, _AWAY_EPOCH = -1, -2
@@ -28,7 +29,7 @@ class HeartbeatGroup:
 
     def __init__(self, wire: WireClient, group_id: str, topics: Iterable[str], assignor: str) -> None:
         self.wire, self.group_id, self.topics, self.assignor = wire, group_id, sorted(topics), assignor
-        #: Of ConsumerGroupHeartbeat; None: the latest.
+        #: The version of ConsumerGroupHeartbeat; None: the latest.
         self.version: int | None = None
         self.rebalance_timeout_ms = 60_000
         self.instance_ids: dict[str, str | None] = {}
@@ -86,7 +87,7 @@ class HeartbeatGroup:
         return before != (answer.member_epoch, self.owned[member_id])
 
     def _ask(self, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse:
-        """The answer once the coordinator is ready: after a broker has started, that takes a moment."""
+        """The answer, once the coordinator is ready: that takes a moment after a broker has started."""
         answer = until(
             lambda: self.wire.ask(request, version=self.version),
             "the coordinator is not ready",
@@ -108,7 +109,8 @@ def java_member_id(data: bytes) -> str:
 
 def wait_coordinator_knows(bootstrap: str, topics: Iterable[str]) -> None:
     """Wait until the group coordinator knows these topics. It learns of a new topic after the broker's metadata has it,
-    seconds later on a busy machine; a member that joins before gets nothing, and its group another epoch later."""
+    seconds later on a busy machine; a member that joins before that is assigned nothing, and its group gets another
+    epoch later."""
     names = sorted(topics)
     with WireClient(int(bootstrap.rpartition(":")[2])) as wire:
         group = HeartbeatGroup(wire, f"knows-topics-{uuid.uuid4().hex[:8]}", names, "range")

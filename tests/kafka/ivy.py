@@ -1,6 +1,6 @@
-"""Apache Ivy, which comes with PySpark, run by the runtime of the tests: it fetches jars by their coordinates.
+"""Apache Ivy, which comes with PySpark, run on the Java runtime of the tests: it fetches jars by their coordinates.
 
-It knows the central repository by itself. KGM_MAVEN_MIRROR names the root of another one.
+Maven Central by default; KGM_MAVEN_MIRROR names the root of another repository.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from cryptography.x509 import Certificate, load_der_x509_certificate
 from tests.kafka.runtime import KafkaUnavailableError, executable
 
 _FETCH_TIMEOUT_S: Final = 900
-#: Java wants one; certificates of authorities are no secret.
+#: Java requires one; certificates of authorities are not secret.
 _STORE_PASSWORD: Final = "public"
-#: Ivy's name of a folder for what it has fetched, which says all coordinates.
+#: Ivy's pattern for the paths of fetched jars, with all coordinates in it.
 _PATTERN: Final = "[organisation]/[module]/[revision]/[artifact]-[revision](-[classifier]).[ext]"
 
 
@@ -59,7 +59,7 @@ def fetch(
 ) -> dict[Artifact, Path]:
     """Fetch jars into a folder, which must be empty; with what they depend on where `transitive` is set.
 
-    kept: a folder for what later calls ask for again. KafkaUnavailableError when one cannot be had.
+    kept: a folder that caches jars for later calls. KafkaUnavailableError when a jar cannot be fetched.
     """
     wanted = sorted(set(artifacts), key=str)
     settings, module, out = folder / "settings.xml", folder / "ivy.xml", folder / "jars"
@@ -90,7 +90,7 @@ def _jar() -> Path:
 
 
 def _options(folder: Path) -> list[str]:
-    """Java trusts whom this Python trusts, and goes through the same proxy."""
+    """JVM options with which Java trusts the same authorities as this Python, and uses the same proxy."""
     options = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256m", f"-Divy.home={folder / 'home'}"]
     context = ssl.create_default_context()
     for variable in ("PIP_CERT", "REQUESTS_CA_BUNDLE"):
@@ -108,7 +108,8 @@ def _options(folder: Path) -> list[str]:
 
 
 def _readable(certificates: list[bytes]) -> Iterator[Certificate]:
-    """Those that the library reads: authorities of old have numbers that are not allowed any more."""
+    """The certificates that the library can read: some old authorities have serial numbers that are no longer
+    allowed."""
     for one in certificates:
         with warnings.catch_warnings(action="error"), contextlib.suppress(ValueError, CryptographyDeprecationWarning):
             yield load_der_x509_certificate(one)
@@ -117,7 +118,7 @@ def _readable(certificates: list[bytes]) -> Iterator[Certificate]:
 def _settings(cache: Path, *, transitive: bool) -> str:
     mirror = os.environ.get("KGM_MAVEN_MIRROR")
     root = f"root={quoteattr(mirror.rstrip('/') + '/')}" if mirror else ""
-    # Of what is pinned, the digest is checked here, and no description is needed.
+    # For pinned jars the digest is checked here, and no POM is needed.
     return (
         f"<ivysettings><settings defaultResolver='central'/><caches defaultCacheDir={quoteattr(str(cache))}/><resolvers>"
         f"<ibiblio name='central' {root} m2compatible='true' usepoms='{str(transitive).lower()}' checksums=''/>"
@@ -126,13 +127,13 @@ def _settings(cache: Path, *, transitive: bool) -> str:
 
 
 def _module(wanted: list[Artifact], *, transitive: bool) -> str:
-    """What is wanted, as a module that depends on it. What is named wins over what others depend on."""
+    """An Ivy module that depends on the wanted jars. Versions that are named win over those that others depend on."""
     classifiers = defaultdict(list)
     for one in wanted:
         classifiers[one.group, one.name, one.version].append(one.classifier)
     lines = []
     for (group, name, version), kinds in classifiers.items():
-        # Where the rest comes along, the classes themselves do as well.
+        # With transitive dependencies, the module's own classes come along too.
         parts = "".join(
             f"<artifact name={quoteattr(name)} type='jar' ext='jar' {f'm:classifier={quoteattr(kind)}' if kind else ''}/>"
             for kind in ([None, *filter(None, kinds)] if transitive else kinds)

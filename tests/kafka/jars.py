@@ -1,9 +1,9 @@
 """Kafka's jars, fetched into a cache outside the repository.
 
-The cache is `$KGM_CACHE`, else `$XDG_CACHE_HOME/kgm`, else `~/.cache/kgm`. What each set consists of is pinned in jars.json,
-with digests; `python -m tests.kafka.lock_jars` writes it again. A set is fetched only when it is missing, under a file lock
-(parallel test workers wait for one fetch), into a temporary folder that is renamed when it is complete. A jar that several
-sets have is fetched and stored once.
+The cache is `$KGM_CACHE`, else `$XDG_CACHE_HOME/kgm`, else `~/.cache/kgm`. The contents of each set are pinned in
+jars.json, with digests; `python -m tests.kafka.lock_jars` writes that file. A set is fetched only when it is missing,
+under a file lock (parallel test workers wait for one fetch), into a temporary folder that is renamed when it is
+complete. A jar that several sets have is fetched and stored once.
 """
 
 from __future__ import annotations
@@ -69,16 +69,17 @@ SETS["scala-coordinator-tests-3.9.1"] = (
 # Brokers of other versions, in KRaft mode.
 for _version in ("3.3.2", "3.4.1", "3.5.2", "3.6.2", "3.7.2", "3.8.1", "3.9.1", "4.0.1", "4.1.1", "4.2.0", "4.4.0"):
     SETS[f"kafka-{_version}"] = (_kafka("kafka_2.13", _version), _SLF4J_NOP)
-# Brokers that need ZooKeeper; those that 2.4 to 3.2 come with fail on Java 17, or are not far from it.
+# Brokers that need ZooKeeper; the ZooKeeper versions shipped with 2.4 to 3.2 fail on Java 17, or come close to failing.
 for _version in ("2.4.1", "2.5.1", "2.6.3", "2.7.2", "2.8.2", "3.0.2", "3.1.2", "3.2.3"):
     SETS[f"kafka-{_version}"] = (
         _kafka("kafka_2.13", _version),
         Artifact("org.apache.zookeeper", "zookeeper", "3.5.10"),
         Artifact("org.slf4j", "slf4j-reload4j", "1.7.36"),
     )
-# What Kafka's own coordinator is driven with in one process (tests/coordinator/lockstep), beside the jars of a broker.
+# Needed, along with the jars of a broker, to drive Kafka's own coordinator in one process (tests/coordinator/lockstep).
 SETS["mockito"] = (Artifact("org.mockito", "mockito-core", "5.14.2"),)
-# Kafka Streams: applications, and its own classes for what its members write. 2.4.1 writes the oldest form that kgm reads.
+# Kafka Streams: applications, and its classes that read and write members' bytes. 2.4.1 writes the oldest form that kgm
+# reads.
 for _version in ("2.4.1", KAFKA_VERSION):
     SETS[f"streams-{_version}"] = (_kafka("kafka-streams", _version), _SLF4J_NOP)
 #: The newest version of Kafka that everything here knows.
@@ -89,9 +90,9 @@ SETS["hadoop-minicluster-3.4.1"] = (
     Artifact("org.glassfish.jaxb", "jaxb-runtime", "2.3.9"),
     _SLF4J_NOP,
 )
-# The compiler of the drivers: a runtime of Java has none.
+# The compiler of the drivers: a Java runtime has none.
 SETS["compiler"] = (Artifact("org.eclipse.jdt", "ecj", "3.40.0"),)
-# What Spark reads Delta tables with, beside what PySpark has itself.
+# What Spark needs to read Delta tables, in addition to what PySpark contains.
 SETS["spark-4.0.0"] = (Artifact("io.delta", "delta-spark_2.13", "4.0.0"),)
 SETS["slf4j-simple"] = (Artifact("org.slf4j", "slf4j-simple", "1.7.36"),)
 _ALIASES: Final = {
@@ -102,7 +103,7 @@ _ALIASES: Final = {
 
 @cache
 def locked_jars() -> dict[str, dict[Artifact, str]]:
-    """The jars of each set that is pinned, with the SHA-256 of each as hexadecimal digits."""
+    """The jars of each pinned set, with their SHA-256 as hexadecimal digits."""
     found = json.loads(LOCK.read_text())
     digests = {Artifact.parse(name): digest for name, digest in found["jars"].items()}
     by_name = {str(one): one for one in digests}
@@ -110,14 +111,14 @@ def locked_jars() -> dict[str, dict[Artifact, str]]:
 
 
 def newest_release() -> str:
-    """The highest version of the broker that the repository's metadata of the artifact has, however new."""
+    """The highest version of the broker in the repository's metadata of the artifact, however new."""
     with tempfile.TemporaryDirectory(dir=cache_dir(), prefix=".newest-") as scratch:
         (found,) = fetch([_kafka("kafka_2.13", f"[{NEWEST_VERSION},)")], Path(scratch))
         return found.version
 
 
 def add_broker(version: str) -> None:
-    """Make `kafka-VERSION` a set, for a version that is not listed here. Its jars are pinned by nothing."""
+    """Make `kafka-VERSION` a set, for a version that is not listed here. Its jars are not pinned."""
     SETS.setdefault(f"kafka-{version}", (_kafka("kafka_2.13", version), _SLF4J_NOP))
 
 
@@ -148,7 +149,7 @@ def jars(name: str = "kafka") -> Path:
     """
     name = _ALIASES.get(name, name)
     pinned = locked_jars().get(name)
-    # A set that is pinned again is another folder, and whoever runs on the old one keeps it.
+    # A set that is pinned again gets another folder, and processes that run on the old one keep it.
     mark = hashlib.sha256("".join(sorted(pinned.values())).encode()).hexdigest()[:8] if pinned else "unpinned"
     folder = cache_dir() / "jars" / f"{name}-{mark}"
     if not folder.exists():
@@ -170,7 +171,7 @@ def sha256(path: Path) -> str:
 
 
 def _fill(folder: Path, pinned: dict[Artifact, Path] | None, artifacts: tuple[Artifact, ...]) -> None:
-    """Make the folder of a set, of stored jars, or of what the artifacts need today."""
+    """Make the folder of a set, from stored jars, or from what the artifacts need today."""
     folder.parent.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=cache_dir(), prefix=".filling-") as scratch:
         found = fetch(artifacts, Path(scratch), transitive=True) if pinned is None else pinned
@@ -185,7 +186,7 @@ def _fill(folder: Path, pinned: dict[Artifact, Path] | None, artifacts: tuple[Ar
 
 
 def _pinned(wanted: dict[Artifact, str]) -> dict[Artifact, Path]:
-    """The stored files of these jars; those that are not there are fetched first, and their digests checked."""
+    """The stored files of these jars; missing ones are fetched first, and their digests checked."""
     store = cache_dir() / "jars" / "store"
     store.mkdir(parents=True, exist_ok=True)
     paths = {artifact: store / f"{digest}.jar" for artifact, digest in wanted.items()}

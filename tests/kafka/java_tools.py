@@ -16,8 +16,8 @@ from tests.kafka.jars import KAFKA_VERSION, cache_dir, classpath, jars, locked
 from tests.kafka.runtime import OLDEST_JAVA, executable
 
 SOURCES: Final = Path(__file__).parent / "java"
-# Small, and quick to start: these JVMs live for seconds. Verifying the bytecode of Kafka's classes, whose digests are pinned,
-# is a seventh of the CPU of a broker's start.
+# Small, and quick to start: these JVMs live for seconds. Verifying the bytecode of Kafka's classes, whose jars' digests
+# are pinned, takes a seventh of the CPU of a broker's start.
 QUICK: Final = (
     "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData", "-Xshare:auto",
     "-XX:+UnlockDiagnosticVMOptions", "-XX:-BytecodeVerificationRemote",
@@ -52,7 +52,7 @@ def _compile(sources: Sequence[Path], class_path: str, jar: Path) -> None:
     with tempfile.TemporaryDirectory(dir=cache_dir(), prefix=".classes-") as scratch:
         out = Path(scratch) / "classes"
         out.mkdir()
-        # Eclipse's compiler: a runtime of Java has none.
+        # Eclipse's compiler: a Java runtime has none.
         command = [
             executable("java"),
             *QUICK,
@@ -75,7 +75,8 @@ def _compile(sources: Sequence[Path], class_path: str, jar: Path) -> None:
 
 
 def expanded(class_path: str) -> str:
-    """A class path with each `folder/*` replaced by the jars that are there, which Java does and its compilers do not."""
+    """A class path with each `folder/*` replaced by the jars in the folder: Java expands these itself, its compilers do
+    not."""
     parts = class_path.split(os.pathsep)
     jars_of = {part: sorted(str(jar) for jar in Path(part[:-1]).glob("*.jar")) for part in parts if part.endswith("/*")}
     return os.pathsep.join(name for part in parts for name in jars_of.get(part, [part]))
@@ -83,7 +84,8 @@ def expanded(class_path: str) -> str:
 
 def kafka_class_path(*more: Path, version: str = KAFKA_VERSION) -> str:
     """The drivers, the jars of a version with slf4j-simple instead of slf4j-nop (so that brokers have a log), and `more`.
-    In a fixed order: an archive of classes (`class_archive`) is for what its class path begins with."""
+    In a fixed order, because an archive of classes (`class_archive`) fits only a class path that begins with its
+    own."""
     kept = [path for path in sorted(jars(f"kafka-{version}").glob("*.jar")) if not path.name.startswith("slf4j-nop")]
     return os.pathsep.join(map(str, [drivers(), *kept, *jars("slf4j-simple").glob("slf4j-simple-*.jar"), *more]))
 

@@ -1,8 +1,8 @@
-"""Writes jars.json again: what each set of jars consists of today, as its artifacts say, and the digest of each jar.
+"""Writes jars.json: the jars that each set consists of today, according to its artifacts, and the digest of each jar.
 
     python -m tests.kafka.lock_jars [SET...]
 
-Sets that are named are resolved again, without names all; the others stay as they are.
+Resolves the named sets again, or all sets if none is named; the others stay as they are.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tests.kafka.ivy import Artifact, fetch
 from tests.kafka.jars import LOCK, SETS, cache_dir, locked_jars, sha256
 
 _AT_ONCE = 6
-#: PySpark has these.
+#: PySpark contains these.
 _OF_SPARK = {"org.apache.hadoop", "org.scala-lang", "org.scala-lang.modules", "org.slf4j"}
 
 
@@ -34,7 +34,7 @@ def resolved(name: str, kept: Path) -> dict[Artifact, str]:
 def main(names: list[str]) -> None:
     sets = locked_jars() if LOCK.exists() else {}
     with tempfile.TemporaryDirectory(dir=cache_dir(), prefix=".locking-") as kept, ThreadPoolExecutor(_AT_ONCE) as pool:
-        # Ivy mostly waits, and what one keeps is for one at a time.
+        # Ivy mostly waits, and a folder of kept jars can be used by only one at a time.
         waiting = {
             pool.submit(lambda name: resolved(name, Path(kept) / str(get_ident())), name): name
             for name in names or SETS

@@ -1,8 +1,8 @@
 """Real group members that a test can stop cleanly or crash.
 
-`RdMembers` starts librdkafka consumers (confluent_kafka), each in a process of its own, a fork of one that is ready.
-`JavaMembers` starts Java consumers, all in one JVM, which takes two seconds for the first unless earlier tests left one.
-Both have the same interface, and start at once without waiting for the assignment:
+`RdMembers` starts librdkafka consumers (confluent_kafka), each in a process of its own, forked from one that is ready.
+`JavaMembers` starts Java consumers, all in one JVM, which takes two seconds for the first unless earlier tests left
+one. Both have the same interface, and `start` returns immediately, without waiting for the assignment:
 
     with RdMembers(kafka.bootstrap) as members:
         a = members.start(group="g", topics=["t"], instance_id="a", assignor="range")
@@ -34,7 +34,7 @@ from tests.kafka.process import Child
 from tests.waiting import until
 
 TIMEOUT_S: Final = 30.0
-#: How long the members of a JVM have to close, so that others may have it.
+#: How long the members of a JVM may take to close, so that others can reuse the JVM.
 _LAST_WORDS_S: Final = 3.0
 Partition = tuple[str, int]
 _JAVA_ASSIGNORS: Final = {
@@ -48,7 +48,7 @@ _JAVA_ASSIGNORS: Final = {
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """How a member joins. `assignor` is a client-side one for "classic", a broker-side one for "consumer". A single
-    topic that begins with ^ is a regular expression (Java: of the consumer protocol only)."""
+    topic that begins with ^ is a regular expression (Java: with the consumer protocol only)."""
 
     group: str
     topics: Sequence[str]
@@ -60,7 +60,7 @@ class Options:
     heartbeat_interval_ms: int = 300
     max_poll_interval_ms: int = 60_000  # the rebalance timeout
     config: Mapping[str, str] = field(default_factory=dict)  # any other setting, by the client's own name
-    transaction_every_s: float | None = None  # librdkafka: commit in transactions, so often
+    transaction_every_s: float | None = None  # librdkafka: the interval of commits in transactions
 
     def common(self, bootstrap: str) -> dict[str, str]:
         """Settings that librdkafka and Java share."""
@@ -80,7 +80,7 @@ class Options:
         if self.client_id is not None:
             settings["client.id"] = self.client_id
         if self.protocol == "classic":
-            # Under KIP-848 both are the broker's, and the clients refuse them.
+            # Under KIP-848 both are settings of the broker, and the clients refuse them.
             settings["session.timeout.ms"] = str(self.session_timeout_ms)
             settings["heartbeat.interval.ms"] = str(self.heartbeat_interval_ms)
         elif self.assignor is not None:
@@ -148,7 +148,7 @@ class Member:
         return event
 
     def wait_assigned(self, partitions: int | None = None, timeout_s: float = TIMEOUT_S) -> frozenset[Partition]:
-        """Wait for an assignment: of exactly so many partitions, or else for the first one."""
+        """Wait for an assignment of exactly `partitions` partitions, or else for the first one."""
         if partitions is None:
             self.wait_event("assigned", timeout_s=timeout_s)
         else:
@@ -162,17 +162,17 @@ class Member:
         return self.wait_event("committed", "error", "fatal", after=after)
 
     def pause(self) -> None:
-        """Stop reading every partition that it owns, and go on polling."""
+        """Stop reading every partition that it owns, but keep polling."""
         after = len(self.events)
         self.send("pause")
         self.wait_event("paused", "fatal", after=after)
 
     def stall(self, ms: int) -> None:
-        """Stop polling for a while (heartbeats go on)."""
+        """Stop polling for a while (heartbeats continue)."""
         self.send("stall", ms=ms)
 
     def close(self) -> None:
-        """A clean stop, as the client does it by default."""
+        """A clean stop, as the client does by default."""
         self.send("close")
         self.wait_event("closed", "fatal")
 
@@ -184,7 +184,7 @@ class Member:
         raise NotImplementedError
 
     def story(self, events: int = 20) -> str:
-        """Its last events, apart from those of reading, and the end of its log."""
+        """Its last events, except for reads, and the end of its log."""
         recent = [event for event in self.events if event.kind != "polled"][-events:]
         lines = [f"{event.at_s:.3f} {event.kind} {dict(event.data)}" for event in recent]
         return "\n".join([*lines, self.log_tail()])
@@ -243,7 +243,7 @@ class RdMember(Member):
         self._reader.join()
 
     def suspend(self) -> None:
-        """SIGSTOP: the process does nothing, and does not know it."""
+        """SIGSTOP: the process is suspended without noticing."""
         os.kill(self.pid, signal.SIGSTOP)
 
     def resume(self) -> None:
@@ -282,8 +282,8 @@ class JavaMember(Member):
         """End as a crash does: the broker sees closed connections and no further request.
 
         The only live member of its JVM takes the JVM with it; a classic member among others is closed with
-        REMAIN_IN_GROUP, which sends nothing. A KIP-848 member must be alone in its JVM: a static one says that it will
-        be back (epoch -2), and a dynamic one leaves all the same (seen on Java 4.3).
+        REMAIN_IN_GROUP, which sends nothing. A KIP-848 member must be alone in its JVM: otherwise a static one says
+        that it will be back (epoch -2), and a dynamic one leaves anyway (seen on Java 4.3).
         """
         if all(member is self or not member.alive for member in self._owner.members):
             self._owner.crash()
@@ -299,7 +299,7 @@ class JavaMember(Member):
 
 
 class _Members:
-    """Starts members and ends those that are left on leaving the `with` block (as crashes)."""
+    """Starts members, and crashes those that are left when the `with` block ends."""
 
     members: list[Any]
 
@@ -326,7 +326,7 @@ class RdMembers(_Members):
     members: list[RdMember]
 
     def start(self, **options: Any) -> RdMember:
-        """Start a member; the keywords are those of `Options`. Returns at once."""
+        """Start a member; the keywords are those of `Options`. Returns immediately."""
         member = RdMember(f"rd-{next(self._serial)}", Options(**options), self.bootstrap)
         self.members.append(member)
         return member
@@ -360,7 +360,7 @@ class _Jvm:
         self._folder.cleanup()
 
 
-#: A JVM whose members have ended: the next ones start in it at once, in code that is warm.
+#: A JVM whose members have ended: the next ones start in it immediately, with warm code.
 _idle: list[_Jvm] = []
 
 
@@ -378,7 +378,8 @@ def _end_idle() -> None:
 
 
 class JavaMembers(_Members):
-    """Java members of one cluster, in one JVM of their own; it starts with the first, or is one that earlier members had."""
+    """Java members of one cluster, in a JVM of their own, which starts with the first member or was left by earlier
+    members."""
 
     members: list[JavaMember]
 
@@ -390,12 +391,12 @@ class JavaMembers(_Members):
 
     @property
     def pid(self) -> int:
-        """Of the JVM, which has been started."""
+        """The process id of the JVM, which must have been started."""
         assert self._jvm is not None
         return self._jvm.child.pid
 
     def start(self, **options: Any) -> JavaMember:
-        """Start a member; the keywords are those of `Options`. Returns at once."""
+        """Start a member; the keywords are those of `Options`. Returns immediately."""
         with self._lock:
             if self._jvm is None:
                 self._jvm = _warm_jvm() if self._options is QUICK else _Jvm(self._options)
@@ -419,7 +420,7 @@ class JavaMembers(_Members):
             self.members.clear()
 
     def stop(self) -> None:
-        """End all members: those that are left remain in their groups, as far as their protocol lets them."""
+        """End all members: those that are left stay in their groups, as far as their protocol allows."""
         if self._jvm is None:
             return
         if self._options is QUICK and not _idle and self._have_ended():
@@ -429,7 +430,8 @@ class JavaMembers(_Members):
             self.crash()
 
     def _have_ended(self) -> bool:
-        """Whether all members have closed, in time: one whose broker has gone or that is stalled is not waited for."""
+        """Whether all members have closed in time. A member that is stalled, or whose broker is gone, is not waited
+        for."""
         assert self._jvm is not None
         if not self._jvm.child.running:
             return False
@@ -450,7 +452,7 @@ class JavaMembers(_Members):
     def _config(self, options: Options) -> dict[str, str]:
         deserializer = "org.apache.kafka.common.serialization.ByteArrayDeserializer"
         config = options.common(self.bootstrap) | {"fetch.max.wait.ms": "500"}
-        config["metric.reporters"] = ""  # or some hundred beans are registered for JMX
+        config["metric.reporters"] = ""  # otherwise several hundred beans are registered with JMX
         config |= {"key.deserializer": deserializer, "value.deserializer": deserializer}
         if options.protocol == "classic" and options.assignor is not None:
             names = [_JAVA_ASSIGNORS.get(name, name) for name in options.assignor.split(",")]
@@ -466,7 +468,7 @@ def members_of(kind: str, bootstrap: str) -> RdMembers | JavaMembers:
 
 
 def wait_settled(members: Sequence[Member], partitions: int, timeout_s: float = TIMEOUT_S) -> None:
-    """Wait until the members own `partitions` partitions together, none twice, and none of them is left with nothing.
+    """Wait until the members together own `partitions` partitions, none of them twice, and no member has nothing.
 
     The last condition matters: a late joiner may hold an empty assignment for a while (KIP-848 computes the next one
     up to a second later). With fewer partitions than members it is enough that each has been assigned something, even

@@ -1,8 +1,8 @@
 """Child processes that never outlive the tests.
 
 Each child gets a process group of its own and a pipe as its standard input. It is ended by its
-own id: by `kill`, at the latest when Python exits. Should Python itself be killed, the pipe
-closes, and every child here (`Leash.java`, `rd_member.py` and the drivers) stops at that.
+own id: by `kill`, at the latest when Python exits. If Python itself is killed, the pipe closes, and every child
+(`Leash.java`, `rd_member.py` and the drivers) then stops.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Child:
         return self._process.poll() is None
 
     def wait(self, timeout_s: float) -> int:
-        """Wait for the process to end by itself; its exit code, negative for a signal."""
+        """Wait for the process to end on its own; returns its exit code, negative for a signal."""
         code = self._process.wait(timeout_s)
         self._forget()
         return code

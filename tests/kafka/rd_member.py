@@ -1,13 +1,12 @@
 """librdkafka consumers, each in a process of its own; see members.py and forked_process.py.
 
 `rd_member.py --fork SOCKET` forks a member for each connection to a Unix socket, which is the standard input and output
-of that member; such a member starts in milliseconds. It says "ready PID", and the first line that it reads is JSON
-{"config": ..., "topics": [...]}. Commands are JSON lines too:
-{"cmd": "commit" | "pause" | "close" | "stall" | "subscribe" | "unsubscribe"}. So are its events. When its input ends, it
-ends without a word to the broker.
+of that member; such a member starts in milliseconds. It prints "ready PID", and the first line that it reads is JSON
+{"config": ..., "topics": [...]}. Commands are JSON lines too: {"cmd": "commit" | "pause" | "close" | "stall" |
+"subscribe" | "unsubscribe"}. So are its events. When its input ends, it exits without telling the broker.
 
-With "transaction_every_s" in the JSON the member commits its positions in a transaction that often, if it has read
-anything.
+With "transaction_every_s" in the JSON, the member commits its positions in a transaction at that interval if it has
+read anything.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-#: Before it looks for a command.
+#: The most records that it reads before it looks for a command.
 _MOST_POLLED = 500
 _FATAL_TEXTS = {
     "fenced by other consumer": "FENCED_INSTANCE_ID",
@@ -44,7 +43,7 @@ class Member:
         self.assignment: set[tuple[str, int]] = set()
         self.commands: queue.Queue[dict[str, Any]] = queue.Queue()
         self.polled = 0
-        #: First and last of each partition, by TOPIC-PARTITION.
+        #: First and last offset of each partition, by TOPIC-PARTITION.
         self.offsets: dict[str, tuple[int, int]] = {}
         self.member_id = ""
         self.fatal = False
@@ -72,7 +71,7 @@ class Member:
                 return
 
     def read(self) -> None:
-        """Read what there is, one by one: consume() stores no offset of a batch before all of it was read, and a
+        """Read what there is, record by record: consume() stores no offset of a batch until all of it was read, and a
         revocation may come in the middle."""
         message, polls = self.consumer.poll(0.05), 0
         while message is not None:

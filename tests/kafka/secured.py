@@ -29,7 +29,7 @@ from tests.waiting import NOT_READY, until
 
 #: Part of every password; tests search what kgm prints for it.
 CANARY: Final = "s3cret-Canary"
-#: A right stays until the broker ends, so tests that need a user without rights share it with no other module.
+#: A right stays until the broker ends, so a module that needs a user without rights shares it with no other module.
 USERS: Final[Mapping[str, str]] = {
     name: f"{name}-{CANARY}"
     for name in ("nobody", "viewer", "operator", "reader", "matrix", "guard", "caller", "throttled", "asker")
@@ -43,7 +43,7 @@ SESSION_MS: Final = 60_000
 #: The longest session that a broker allows: an absent member stays in its group, however slow the machine is.
 LONGEST_SESSION_MS: Final = 1_800_000
 TOPIC, PARTITIONS = "orders", 6
-#: Of classic groups.
+#: The limit for classic groups.
 GROUP_MAX_SIZE: Final = 5
 _SECURITY = "org.apache.kafka.common.security"
 
@@ -145,7 +145,7 @@ class SecuredKafka(KafkaCluster):
     ) -> None:
         """Grant a user a right on a group, a topic or the cluster; returns when it is in force for new requests.
 
-        prefixed: on all groups or topics whose names begin like that."""
+        prefixed: on all groups or topics whose names begin with that name."""
         kind, name = (
             (ResourceType.GROUP, group) if group is not None
             else (ResourceType.TOPIC, topic) if topic is not None

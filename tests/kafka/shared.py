@@ -1,8 +1,8 @@
 """Brokers that all workers of a test run share.
 
-pytest-xdist runs the tests in several worker processes. A broker takes about five seconds of both cores to start, so the
-process that controls the workers keeps them: the first test that asks for a broker of some kind makes it start, the others
-wait for that, and all of them end with the run. Without xdist the only process is the keeper.
+pytest-xdist runs the tests in several worker processes. A broker takes about five seconds of both cores to start, so
+the process that controls the workers owns the brokers: the first test that asks for a broker of some kind starts it,
+the others wait for that, and all brokers end with the run. Without xdist the only process is the keeper.
 
 Tests use groups and topics with names of their own, and look at all groups of a shared broker only in ways that allow for
 others that come and go."""
@@ -29,15 +29,15 @@ ADDRESS: Final = "KGM_TESTS_KEEPER"
 
 
 class NotStartedError(RuntimeError):
-    """The keeper could not start what a test asked for; the text is that of the error there."""
+    """The keeper could not start what a test asked for; has the text of the keeper's error."""
 
 
 @dataclass(slots=True)
 class Keeper:
     """Starts each thing once, hands out copies of it, and stops everything at the end.
 
-    A thing is made by a picklable function that returns an object with `stop()`; what tests get is a pickled copy, which
-    knows addresses and folders, and owns no process."""
+    A picklable function makes a thing and returns an object with `stop()`; tests get a pickled copy, which knows
+    addresses and folders, and owns no process."""
 
     _things: dict[Hashable, Future[Any]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -45,7 +45,8 @@ class Keeper:
     _listener: Listener | None = None
 
     def get(self, make: Callable[..., Any], *args: Hashable) -> Any:
-        """The thing that `make(*args)` returns, made at most once; the error of making it is raised each time."""
+        """The thing that `make(*args)` returns, made at most once. If making it failed, the error is raised each
+        time."""
         key = (make, args)
         with self._lock:
             future = self._things.get(key)
@@ -63,7 +64,7 @@ class Keeper:
         """Serve workers; returns what they need to know (`ADDRESS`)."""
         self._folder = tempfile.TemporaryDirectory(prefix="kgm-tests-")
         path, key = str(Path(self._folder.name) / "keeper"), secrets.token_hex(16)
-        # No listening queue is longer than the number of workers, but all of them may ask at once.
+        # The queue never gets longer than the number of workers, but all of them may ask at the same time.
         self._listener = Listener(path, "AF_UNIX", backlog=64, authkey=key.encode())
         threading.Thread(target=self._accept, daemon=True).start()
         return f"{key}@{path}"
@@ -100,7 +101,7 @@ class Keeper:
             self._folder.cleanup()
 
 
-#: Of the process that controls the run; workers ask it through `ADDRESS`.
+#: The keeper of the process that controls the run; workers ask it through `ADDRESS`.
 _keeper = Keeper()
 
 
@@ -115,8 +116,8 @@ def stop_all() -> None:
 
 
 def shared(make: Callable[..., Any], *args: Hashable) -> Any:
-    """What `make(*args)` returns, made once in a run. NotStartedError where it could not be made, UnavailableError where this
-    machine lacks what it takes.
+    """What `make(*args)` returns, made once in a run. NotStartedError if it could not be made, UnavailableError if this
+    machine lacks what that takes.
 
     `make` is a function of a module, and what it returns can be pickled."""
     address = os.environ.get(ADDRESS)

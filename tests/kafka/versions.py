@@ -3,8 +3,8 @@
     with broker_of("3.9.1") as kafka:
         ...
 
-`VERSIONS` are those that kgm is held against. Up to 2.8 a broker needs ZooKeeper, which runs in the same JVM; from 3.3
-on it runs in KRaft mode. 3.9 has both coordinators: `3.9.1+new` turns the new one on."""
+`VERSIONS` are the versions that kgm is tested with. Up to 2.8 a broker needs ZooKeeper, which runs in the same JVM;
+from 3.3 on it runs in KRaft mode. 3.9 has both coordinators: `3.9.1+new` turns the new one on."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from tests.kafka.jars import KAFKA_VERSION
 from tests.kafka.java_tools import QUICK
 from tests.kafka.shared import shared
 
-#: Oldest first. What is in front of a `+` is the version of the jars.
+#: Oldest first. The part before a `+` is the version of the jars.
 VERSIONS: Final = (
     "2.4.1", "2.8.2", "3.3.2", "3.6.2", "3.9.1", "3.9.1+new", "4.0.1", "4.1.1", "4.2.0", "4.3.0", "4.4.0",
 )  # fmt: skip
-#: For a consumer group that waits longer for a member than a busy machine lets one wait for the processor.
+#: For a consumer group: longer than a busy machine makes a member wait for the processor.
 LONG_CONSUMER_SESSION: Final = {"consumer.session.timeout.ms": 60_000}
 LOGS_GROUPS: Final = tuple(
     f"-Dorg.slf4j.simpleLogger.log.{name}=info"
@@ -36,7 +36,7 @@ def broker_of(
     version: str, properties: Mapping[str, str] | None = None, *, listeners: Mapping[str, str] | None = None,
     logs_groups: bool = False,
 ) -> KafkaCluster | OldKafka:  # fmt: skip
-    """A broker of one of `VERSIONS`, not started yet; use it as a context manager. listeners: more of them, name to
+    """A broker of one of `VERSIONS`, not started yet; use it as a context manager. listeners: additional ones, name to
     security protocol. logs_groups: whether its log has what group coordinators log at level INFO."""
     number, _, variant = version.partition("+")
     more = {**(_NEW_COORDINATOR if variant == "new" else {}), **(properties or {})}
@@ -49,7 +49,7 @@ def broker_of(
 def shared_broker(
     version: str = KAFKA_VERSION, properties: Mapping[str, str] | None = None, *, logs_groups: bool = False
 ) -> Any:
-    """A broker of one of `VERSIONS` that all tests of the run which ask for these properties share; it is started."""
+    """A started broker of one of `VERSIONS`, shared by all tests of the run that ask for these properties."""
     return shared(_start, version, tuple(sorted((properties or {}).items())), logs_groups)
 
 

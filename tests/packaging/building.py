@@ -11,7 +11,7 @@ from tests.cli.environment import bare
 
 
 def run(*words: str | pathlib.Path, cwd: pathlib.Path) -> str:
-    """stdout of a command, which must succeed. PYTHONPATH is not set, so that nothing of the checkout is imported."""
+    """stdout of a command, which must succeed. PYTHONPATH is not set, so that nothing is imported from the checkout."""
     env = {name: value for name, value in bare().items() if name != "PYTHONPATH"}
     done = subprocess.run(
         [str(word) for word in words], capture_output=True, text=True, check=False, cwd=cwd, env=env, timeout=240

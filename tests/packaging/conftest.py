@@ -1,4 +1,4 @@
-"""What is built once for all tests of a process."""
+"""Distributions that are built once for all tests of a process."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def dist(tmp_path_factory) -> dict[str, pathlib.Path]:
 
 @pytest.fixture(scope="session")
 def wheels(dist, tmp_path_factory) -> pathlib.Path:
-    """A folder with the wheel, and wheels of what it needs, also for `kgm demo`."""
+    """A folder with the wheel and the wheels of its dependencies, including those of `kgm demo`."""
     folder = tmp_path_factory.mktemp("wheels")
     shutil.copy(dist["wheel"], folder)
     for name in sorted({*required("kafka-kgm", ["demo"]), "pip"}):

@@ -1,4 +1,4 @@
-"""The distributions of this environment: which ones kgm needs, and wheels of them, so that nothing has to be fetched."""
+"""The distributions of this environment: which ones kgm needs, and their wheels, so that nothing has to be fetched."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from email.parser import HeaderParser
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-#: What an installer leaves in the metadata of what it has installed.
+#: Files that an installer adds to the metadata of what it installs.
 _OF_INSTALLERS = ("RECORD", "INSTALLER", "REQUESTED", "direct_url.json")
 
 
 def required(name: str, extras: Iterable[str] = ()) -> set[str]:
-    """The normalised names of the distributions that this one needs with these extras, without itself."""
+    """The normalized names of the distributions that `name` needs with these extras, without itself."""
     found: set[str] = set()
     waiting = [(name, extra) for extra in ("", *extras)]
     while waiting:

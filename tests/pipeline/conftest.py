@@ -1,4 +1,5 @@
-"""One Spark for the session, made to start fast; tests on it are marked `spark`. Jars for Delta are fetched once into kgm's cache, by Spark itself."""
+"""One Spark for the session, set up to start fast; tests that use it are marked `spark`. Spark itself fetches the jars
+for Delta once, into kgm's cache."""
 
 import gc
 from pathlib import Path
@@ -16,10 +17,10 @@ _HERE = Path(__file__).parent
 def pytest_collection_modifyitems(items):
     for item in items:
         if item.get_closest_marker("spark") and not item.get_closest_marker("timeout"):
-            # The first to ask for Spark fetches jars and starts a JVM, which a busy machine may be long about.
+            # The first test that asks for Spark fetches jars and starts a JVM, which takes long on a busy machine.
             item.add_marker(pytest.mark.timeout(1200))
-        # PySpark leaves its sockets to the garbage collector: those of a test are collected while it may complain, and
-        # those of threads that end later, in whatever test of this folder comes next.
+        # PySpark leaves its sockets to the garbage collector. Those of a test are collected while warnings are ignored;
+        # those of threads that end later are collected in a later test of this folder.
         if _HERE in item.path.parents:
             item.add_marker(pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"))
 
@@ -33,7 +34,7 @@ def _collected(request):
 
 @pytest.fixture(scope="session")
 def options():
-    """What every job of the tests is started with."""
+    """The options with which the tests start every job."""
     from kgm.pipeline import SparkOptions
 
     return SparkOptions(master="local[1,4]", conf=FAST, jars=jars())
@@ -41,7 +42,7 @@ def options():
 
 @pytest.fixture(scope="session")
 def spark(options):
-    """The session; jobs that ask for one get it, too. Its workers have what an S3 server takes for credentials."""
+    """The session; jobs that ask for one get the same. Its workers have credentials for the S3 server."""
     from kgm.pipeline import Source, start
     from tests.s3 import CREDENTIALS
 
@@ -66,7 +67,7 @@ def plain_log(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def log(tmp_path):
-    """(source, a function that appends so many records to each of two partitions)"""
+    """(source, a function that appends a given number of records to each of two partitions)"""
     writers = [write_log(tmp_path / "log", partition) for partition in (0, 1)]
 
     def grow(count):

@@ -27,7 +27,7 @@ _LONGEST_S = 120
 
 
 def without_spark(patch: pytest.MonkeyPatch) -> None:
-    """Tasks and sessions of this process."""
+    """Run tasks and sessions in this process."""
     from kgm.pipeline import session, tasks
 
     def each(_, function, works):
@@ -46,9 +46,9 @@ def _context() -> ForkServerContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KilledBuild:
-    """step: at which change of the store it dies, before or after; see `Killer`. requests: whether steps are requests
-    that change something. grace_s: for how long builds are kept that were replaced. environment: what it needs besides
-    the one of this process."""
+    """step: the change of the store before or after which it dies; see `Killer`. requests: whether steps are requests
+    that change something. grace_s: how long replaced builds are kept. environment: variables in addition to those of
+    this process."""
 
     store: str
     source: str
@@ -59,7 +59,7 @@ class KilledBuild:
     environment: Mapping[str, str] = field(default_factory=dict)
 
     def run(self) -> bool:
-        """Build. False if it got to its end before the step. Any other end is an AssertionError."""
+        """Run the build. Returns False if it finished before the step. Any other end is an AssertionError."""
         process = _context().Process(target=self._build, args=(dict(os.environ) | self.environment,))
         process.start()
         process.join(_LONGEST_S)
@@ -74,7 +74,7 @@ class KilledBuild:
         os.environ.clear()
         os.environ.update(environment)
         killer = Killer(self.step)
-        if self.requests:  # whatever changes something in a store that is reached over HTTP
+        if self.requests:  # requests that change something in a store that is reached over HTTP
             import requests
 
             plain = requests.Session.request

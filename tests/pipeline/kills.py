@@ -1,4 +1,4 @@
-"""Kills a process before or after a step: a call of one of some methods, counted over all of them."""
+"""Kills a process before or after a step: a call of one of several methods, counted over all of them."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 
 
 class Killer:
-    """step: before each call is one, and after it another."""
+    """step: the number of the step at which to kill; each call has one step before it and one after it."""
 
     def __init__(self, step: int) -> None:
         self._left = step
 
     def counts(self, owner: Any, name: str) -> None:
-        """From now on each call of this method is two steps."""
+        """From now on each call of this method counts as two steps."""
         method = getattr(owner, name)
 
         def run(*given: Any, **named: Any) -> Any:

@@ -5,7 +5,7 @@ from pathlib import Path
 from tests.kafka.jars import jars as pinned
 from tests.kafka.java_tools import QUICK
 
-#: Short of optimisation, and of everything that a test does not look at.
+#: With little optimization, and without everything that tests do not look at.
 FAST = {
     "spark.sql.shuffle.partitions": "1",
     "spark.sql.adaptive.enabled": "false",

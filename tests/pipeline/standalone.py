@@ -11,7 +11,7 @@ from tests.needs import needs
 from tests.waiting import until
 
 HOME = Path(find_spec("pyspark").origin).parent
-#: Of every JVM of it.
+#: Options of each of its JVMs.
 SMALL = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
 
 
@@ -31,7 +31,7 @@ class Daemons:
         return log
 
     def cluster(self, workers=2):
-        """The address of a master with so many workers of one core."""
+        """The address of a master with `workers` workers of one core each."""
         log = self.start(
             "org.apache.spark.deploy.master.Master", "--host", "127.0.0.1", "--port", "0", "--webui-port", "0"
         )
@@ -43,7 +43,7 @@ class Daemons:
         return url
 
     def executors(self):
-        """The ids of their JVMs."""
+        """The process ids of the executors' JVMs."""
         return [pid for child in self.children for pid in tree(child.pid)
                 if "CoarseGrainedExecutorBackend" in command_of(pid)]  # fmt: skip
 
@@ -53,7 +53,7 @@ class Daemons:
 
 
 def in_log(log, pattern, count=1):
-    """What matches in a log, once there are so many matches."""
+    """The matches of a pattern in a log, once there are `count` of them."""
     return until(
         lambda: re.findall(pattern, log.read_text(errors="replace")) if log.exists() else [],
         lambda: f"{pattern} in {log}: {log.read_text(errors='replace')[-2000:]}",
@@ -64,7 +64,7 @@ def in_log(log, pattern, count=1):
 
 
 def tree(pid):
-    """Ids of a process and all below it."""
+    """The ids of a process and all its descendants."""
     below = {}
     for path in Path("/proc").iterdir():
         if path.name.isdecimal():
@@ -86,7 +86,7 @@ def command_of(pid):
 
 
 def is_connected(pid, port):
-    """Whether a process, or one below it, has a connection to a port."""
+    """Whether a process, or a descendant, has a connection to a port."""
     rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
     there = {f"socket:[{row[9]}]" for row in rows if int(row[2].rpartition(":")[2], 16) == port}
     for each in tree(pid):

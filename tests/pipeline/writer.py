@@ -7,7 +7,8 @@ from kgm.records.record import Record, encode_record
 
 
 def write_log(folder, partition, *, group="fleet"):
-    """A function that appends so many commits to a partition's segment, a batch for each five, and says how many."""
+    """A function that appends a given number of commits to a partition's segment, five to a batch, and returns how
+    many."""
     path = folder / f"__consumer_offsets-{partition}" / f"{0:020}.log"
     path.parent.mkdir(parents=True)
     offset = 0

@@ -52,7 +52,7 @@ def integer(kind, rng):
 
 
 def size(rng, most=3):
-    """A length: mostly small, at times across a boundary of the length's own encoding."""
+    """A length: usually small, sometimes across a boundary of the length's own encoding."""
     return rng.choice([126, 127, 128, 300]) if rng.random() < 0.02 else rng.randint(0, most)
 
 
@@ -61,7 +61,7 @@ def text(rng):
 
 
 class FromTables:
-    """Random messages by kgm's own tables; fields that a version lacks keep their default."""
+    """Random messages from kgm's own tables; fields that a version lacks keep their default."""
 
     def __init__(self, cls, version, rng):
         self.cls, self.version, self.rng = cls, version, rng
@@ -126,7 +126,7 @@ def span(text):
 
 
 class FromSchema:
-    """Random messages in Kafka's JSON form by Kafka's own schema, without any of kgm's tables."""
+    """Random messages in Kafka's JSON form, from Kafka's own schema, without kgm's tables."""
 
     def __init__(self, schema, version, rng):
         self.version, self.rng = version, rng
@@ -191,7 +191,8 @@ def damaged(data, rng):
 
 
 def differences(json_value, value, kind, cls, version, where):
-    """What Kafka's JSON form and a kgm value do not agree on, as texts; a member the JSON lacks must be a default."""
+    """The differences between Kafka's JSON form and a kgm value, as texts; a member that the JSON lacks must have its
+    default."""
     if json_value is None or value is None:
         return [] if json_value is value else [f"{where}: {json_value!r} is not {value!r}"]
     if kind.startswith("[]"):

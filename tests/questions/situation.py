@@ -1,4 +1,4 @@
-"""What one situation is, and the page that all of them make."""
+"""A situation, and the page that is made from all of them."""
 
 from __future__ import annotations
 
@@ -21,13 +21,14 @@ CHAPTERS: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Situation:
-    """A question as users ask it, and what plays it.
+    """A question as users ask it, and the scene that plays it.
 
-    name: of its group; its topic is NAME-in. question: a heading. commands: what answers, to be run in order. says: what
-    the answers must contain, whatever else they say; it follows from what the scene did. omits: what they must not.
-    codes: how the commands end; all with 0 if it is empty. before, after: text around the answers. on: the broker it plays
-    on; "embedded" only where a real one cannot be brought there. topics: the partitions of each topic, by what follows
-    NAME. varies: patterns of what differs between runs. waits: whether the scene waits for long."""
+    name: of its group; its topic is NAME-in. question: a heading. commands: run in this order; they print the answers.
+    says: what the answers must contain, whatever else they say; it follows from what the scene did. omits: what they must
+    not contain. codes: exit codes of the commands; all 0 if it is empty. before, after: text around the answers. on: the
+    broker that it runs on; "embedded" only where a real one cannot be brought into the situation. topics: the number of
+    partitions of each topic, by the suffix after NAME. varies: patterns of text that differs between runs. waits: whether
+    the scene takes long, so that it starts early."""
 
     name: str
     chapter: str
@@ -48,16 +49,16 @@ class Situation:
 _INTRO: Final = """# Questions at a terminal
 
 What operators ask, the command that answers, and what it printed: a test brings a group into each situation, on a real
-Kafka, asks, and compares this page. Groups and topics have the name of their situation. Ids, addresses and times are made
-the same in every run.
+Kafka, runs the command, and compares its output with this page. Groups and topics have the name of their situation. Ids,
+addresses and times are normalized.
 {embedded}"""
 
 
 def page(situations: Sequence[Situation], blocks: Mapping[str, str]) -> str:
-    """The page. blocks: what stands in the console block of each situation, by its name."""
+    """The page. blocks: the text of the console block of each situation, by its name."""
     embedded = [one for one in situations if one.on == "embedded"]
     places = ", ".join(f"[{one.question}](#{anchor(one.question)})" for one in embedded)
-    exceptions = f"\nThe embedded server plays what takes a real broker long: {places}\n" if embedded else ""
+    exceptions = f"\nThe embedded server plays what takes too long on a broker: {places}\n" if embedded else ""
     parts = [_INTRO.format(embedded=exceptions)]
     for chapter in CHAPTERS:
         parts.append(f"- **{chapter}**")
@@ -72,7 +73,7 @@ def page(situations: Sequence[Situation], blocks: Mapping[str, str]) -> str:
 
 
 def anchor(heading: str) -> str:
-    """The address of a heading on its page."""
+    """The fragment that links to a heading of the page."""
     return re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
 
 
@@ -82,7 +83,7 @@ def block(answers: Sequence[Answer]) -> str:
 
 
 def blocks_of(text: str, situations: Sequence[Situation]) -> dict[str, str]:
-    """The console blocks that a page has, by situation: "" for one that is not there."""
+    """The console blocks of a page by the name of the situation; "" where a block is missing."""
     found = dict.fromkeys((one.name for one in situations), "")
     for one in situations:
         shown = re.search(
@@ -94,10 +95,10 @@ def blocks_of(text: str, situations: Sequence[Situation]) -> dict[str, str]:
 
 
 def comparable(shown: str, situation: Situation) -> str:
-    """Without what differs between runs: durations, generations, the widths of columns, and what the situation says."""
+    """The text without what differs between runs: durations, generations, column widths, and the situation's `varies`."""
     for pattern in situation.varies:
         shown = re.sub(pattern, "N", shown)
     shown = re.sub(r"\b(\d+[hm] ?)?\d+(\.\d+)? ?(s|ms|m|h)\b", "1s", shown)
-    shown = re.sub(r"no commit for 1s; ", "", shown)  # which is told from one second on
+    shown = re.sub(r"no commit for 1s; ", "", shown)  # reported from one second on
     shown = re.sub(r"\b(generation|at offset) \d+", r"\1 1", shown)
     return re.sub(r" +", " ", shown)

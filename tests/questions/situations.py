@@ -1,5 +1,5 @@
-"""The situations: one row for each, with the question in the words of those who ask it in public, the command that answers,
-the scene that plays it, and what the answer has to say."""
+"""The situations: one row for each, with the question as people ask it in public, the command that answers it, the scene that
+plays it, and what the answer must say."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.questions.situation import Situation
 
 LAG, REBALANCES, MEMBERS = "Lag", "Rebalances", "Members"
 OFFSETS, AROUND, RECORDS = "Offsets and dead groups", "Rights and network", "Records and metrics"
-#: Numbers that depend on what was done while the command ran.
+#: Numbers that depend on what happened while the command ran.
 COUNTS: Final = (
     r"\b\d+(\.\d+)?(?=/s| records? (a second|arrived)| were committed|%)",
     r"\blag \d+",
@@ -23,14 +23,14 @@ SITUATIONS: Final = (
         name="settling", chapter=LAG, scene=lag.in_time,
         question="Which partitions are behind, and since when?",
         before="`LAG-TIME` is the age of the first record that is not committed, `COMMIT-AGE` how long ago the group committed\n"
-               "([what they rest on](watching.md#lag-in-time)).",
+               "([what they are based on](watching.md#lag-in-time)).",
         commands=("kgm describe settling --only-lagging --sort lag-time", "kgm wait settling --for 'lag-time<=1h'"),
         says=("settling-in          1         20   40   20", "lag-time<=1h  yes"),
     ),
     Situation(
         name="worst", chapter=LAG, scene=lag.in_time,
         question="Which group is worst right now?",
-        before="The group that is furthest behind in time is in the first line, of all groups if there is no `--match`. At a\n"
+        before="The first line has the group that is furthest behind in time, of all groups if there is no `--match`. At a\n"
                "terminal, without `--once`, the table is redrawn, and Enter opens a group\n"
                "([all groups at a glance](watching.md#all-groups-at-a-glance)).",
         commands=("kgm top --once --match 'worst*'",),
@@ -39,29 +39,29 @@ SITUATIONS: Final = (
     Situation(
         name="catching-up", chapter=LAG, scene=lag.catches_up, varies=COUNTS,
         question="Is it catching up, and when is it done?",
-        before="`--trend` compares two polls. Where they do not tell, it is [unknown, and says why](watching.md#how-lag-changes).",
+        before="`--trend` compares two polls. Where they cannot show it, it is [unknown, and says why](watching.md#how-lag-changes).",
         commands=("kgm describe catching-up --only-lagging --trend 1s",),
         says=("falling ", "/s, done in "),
     ),
     Situation(
         name="behind", chapter=LAG, scene=lag.falls_behind, varies=COUNTS,
         question="Why does lag grow although the consumer runs?",
-        before="Its members commit, and slower than records arrive: more consumers help, up to one for each partition.",
+        before="Its members commit, but more slowly than records arrive: more consumers help, up to one for each partition.",
         commands=("kgm doctor behind --window 2s",), codes=(8,),
         says=("growing-lag", "the group falls behind", "most wait in behind-in[0]"),
     ),
     Situation(
         name="stuck-record", chapter=LAG, scene=lag.one_is_stuck, varies=COUNTS,
         question="Why is one partition stuck while the others move?",
-        before="The lag of the group hides it. That the owner got through everything else is the evidence; why it does not\n"
-               "get on there is in the application's log.",
+        before="The lag of the group hides it. The evidence is that the owner got through everything else; why it is stuck\n"
+               "there is in the application's log.",
         commands=("kgm doctor stuck-record --check stalled-owner,stalled-partition --window 2s",), codes=(8,),
         says=("stalled-partition", "stuck-record-in[1]: stays at offset 17, lag 183; owner settle-1"),
     ),
     Situation(
         name="nobody-reads", chapter=LAG, scene=lag.nobody_reads, varies=COUNTS,
         question="All consumers are gone and lag grows: who sees that?",
-        before="Certain: the coordinator has no member of it. Since when is from the group's log (READ on `__consumer_offsets`).",
+        before="Certain: the coordinator has no member of the group. Since when comes from the group's log (READ on `__consumer_offsets`).",
         commands=("kgm doctor nobody-reads --window 0s", "kgm describe nobody-reads --trend 1s"), codes=(8, 0),
         says=("the group is empty, with lag", "nobody-reads-in[0]: rising, because nothing was committed"),
     ),
@@ -91,60 +91,60 @@ SITUATIONS: Final = (
     Situation(
         name="lag-of-one", chapter=LAG, scene=lag.one_forever,
         question="Why does lag stay at 1 although everything is read?",
-        before="The end of a transaction is an offset, too, which no consumer gets.",
+        before="The end of a transaction also takes an offset, which no consumer gets.",
         commands=("kgm describe lag-of-one --offsets --lag-time",),
         says=("only markers of transactions are left, and nothing to read: lag-of-one-in[0]",),
     ),
     Situation(
         name="no-number", chapter=LAG, scene=lag.no_number,
         question="Why is there no lag, only a dash?",
-        before="A number would be a guess: nobody said how far they have read.",
+        before="A number would be a guess: no member has committed how far it has read.",
         commands=("kgm describe no-number --offsets", "kgm doctor no-number --window 0s"),
         says=("never commit, or keep their offsets elsewhere", "no offset is committed for 1 partition with records: the lag there is unknown", "in no-number-in[0]"),
     ),
     Situation(
         name="left-topic", chapter=LAG, scene=lag.left_topic, topics={"-in": 2, "-old": 2},
         question="Why is there lag in a topic that nobody reads any more?",
-        before="It may be on purpose: then what was committed can be deleted.",
+        before="It may be on purpose; then the committed offsets can be deleted.",
         commands=("kgm describe left-topic", "kgm doctor left-topic --window 0s"),
         says=("lag 14 in topics that no member subscribes to: left-topic-old", "kgm delete-groups left-topic --stale-topics"),
     ),
     Situation(
         name="no-rejoin", chapter=REBALANCES, scene=rebalances.does_not_rejoin,
-        question="Whom is the rebalance waiting for, and how long at most?",
-        before="Which of the listed members have rejoined is not visible in Kafka; the one that committed nothing for long is\n"
-               "the one to look at.",
+        question="Whom is the rebalance waiting for, and for how long at most?",
+        before="Kafka does not show which of the listed members have rejoined; look at the one that has committed nothing\n"
+               "for long.",
         commands=("kgm describe no-rejoin",),
         says=("waits for members to rejoin (Kafka does not report which have): billing-1, at most 5m from its start",
               "joined since generation 1: billing-2", "it is removed 30m after its last heartbeat"),
-        after="While a rebalance is under way, `kgm history explain` says the same below the rebalances before it.",
+        after="During a rebalance, `kgm history explain` says the same below the earlier rebalances.",
     ),
     Situation(
         name="no-assignment", chapter=REBALANCES, scene=rebalances.does_not_assign,
         question="Why does the group stay in CompletingRebalance?",
-        before="All members have joined. Which of them is the leader, that is to compute the assignment, Kafka does not tell.",
+        before="All members have joined. Kafka does not report which of them is the leader, which must compute the assignment.",
         commands=("kgm describe no-assignment",),
         says=("all have joined; waits for the leader's assignment", "billing-1"),
     ),
     Situation(
         name="no-revocation", chapter=REBALANCES, scene=rebalances.does_not_revoke,
-        question="Why is the group reconciling without end?",
-        before="In a KIP-848 group one member keeps partitions that it is to give up.",
+        question="Why does the group never stop reconciling?",
+        before="In a KIP-848 group one member keeps partitions that it should give up.",
         commands=("kgm describe no-revocation",),
         says=("waits for billing-a, at most until ", "billing-a: at epoch 2; still holds no-revocation-in[1]"),
     ),
     Situation(
         name="slow-poll", chapter=REBALANCES, scene=rebalances.stops_polling, waits=True,
         question="Why does a consumer leave although it is alive?",
-        before="Probable, not certain: it is told from commits that end as long before the member is gone as\n"
-               "`max.poll.interval.ms`, though its session went on.",
+        before="Probable, not certain: kgm infers it from commits that end `max.poll.interval.ms` before the member is gone,\n"
+               "although its session continued.",
         commands=("kgm doctor slow-poll --check max-poll-exceeded,mixed-clients --window 0s",), codes=(8,), varies=(r"java( or franz-go)?",),
         says=("max-poll-exceeded", "its max.poll.interval.ms is 15 s", "silent for 1", "several client libraries"),
     ),
     Situation(
         name="other-assignor", chapter=REBALANCES, scene=rebalances.mismatches,
         question="Why does the group refuse a consumer (INCONSISTENT_GROUP_PROTOCOL)?",
-        before="A consumer that is refused is in no description. Its settings tell: `--command-config` takes its properties,\n"
+        before="A consumer that is refused is in no description. Its settings show why: `--command-config` takes its properties,\n"
                "`-X` one of them.",
         commands=("kgm doctor other-assignor --window 0s --command-config new.properties",), codes=(8,),
         says=("refused with INCONSISTENT_GROUP_PROTOCOL", "the group uses range, and partition.assignment.strategy has cooperative-sticky"),
@@ -152,42 +152,42 @@ SITUATIONS: Final = (
     Situation(
         name="full", chapter=REBALANCES, scene=rebalances.is_full, on="secured", topics={"-in": 5},
         question="Why does the group refuse one more consumer (GROUP_MAX_SIZE_REACHED)?",
-        before="Certain where the limit can be read from the coordinator's broker (DESCRIBE_CONFIGS on the cluster).",
+        before="Certain if the limit can be read from the coordinator's broker (DESCRIBE_CONFIGS on the cluster).",
         commands=("kgm doctor full --window 0s",), codes=(8,),
         says=("the next member is refused with GROUP_MAX_SIZE_REACHED", "5 members, and the broker allows 5"),
     ),
     Situation(
         name="restless", chapter=REBALANCES, scene=rebalances.again_and_again, varies=(r"wire-\w{8}",),
         question="Why does the group rebalance all the time?",
-        before="Counted in the group's log. Why a member joins again by itself no record tells: the application's log does.",
+        before="Counted in the group's log. No record says why a member joins again on its own; the application's log does.",
         commands=("kgm doctor restless --window 0s", "kgm history explain restless"), codes=(8, 0),
         says=("frequent-rebalances", "8 rebalances", "in 7 of them no member came or left", "the same members with the same topics: one of them joined again"),
     ),
     Situation(
         name="why-then", chapter=REBALANCES, scene=rebalances.one_is_killed, waits=True,
         question="Why did the group rebalance at that time?",
-        before="Each cause has its confidence, because no record says why a member is gone.",
+        before="Each cause has a confidence, because no record says why a member is gone.",
         commands=("kgm history explain why-then",),
         says=("members  2 -> 1", "why-then-in[1] billing-2-"), varies=(r"billing-\d-[0-9a-f]{8}\b(?!-)", r"(?m)^assignor  .*"),
     ),
     Situation(
         name="killed", chapter=MEMBERS, scene=members.dies_static,
         question="A static member was killed: who has its partitions?",
-        before="It keeps them until its session ends. Who knows that the process is gone can remove it\n"
+        before="It keeps them until its session ends. If you know that the process is gone, you can remove it\n"
                "([the runbook](dead-static-member.md)).",
         commands=("kgm doctor killed --window 2s", "kgm remove-members killed -i shop-2 --dry-run --assume-stopped -o name"), codes=(8, 0),
         says=("stalled-owner", "shop-2 (rdkafka, 127.0.0.1): lag 20 in killed-in[1]"),
     ),
     Situation(
         name="killed-848", chapter=MEMBERS, scene=members.dies_static_848,
-        question="A static member of a KIP-848 group was killed: why does nobody take over?",
+        question="A static member of a KIP-848 group was killed: why does no other member take over?",
         before="Until its session ends (`group.consumer.session.timeout.ms`, or the group's own setting) nothing shows but lag.",
         commands=("kgm describe killed-848", "kgm doctor killed-848 --window 2s"), codes=(0, 8),
         says=("session 1m", "stalled-owner", "shop-2 (wire, 127.0.0.1): lag 20"),
     ),
     Situation(
         name="away", chapter=MEMBERS, scene=members.says_it_will_be_back,
-        question="A static member was stopped and does not come back: what of its partitions?",
+        question="A static member was stopped and does not come back: what happens to its partitions?",
         before="Under KIP-848 a static member that is closed says that it will be back, and its partitions wait for it.",
         commands=("kgm describe away", "kgm doctor away --window 0s"), codes=(0, 8),
         says=("waits until shop-2 is back or its session ends", "away: 1 of 2 members; 1 partition has no consumer", "away: shop-2"),
@@ -209,21 +209,21 @@ SITUATIONS: Final = (
     Situation(
         name="two-owners", chapter=MEMBERS, scene=members.owns_the_same,
         question="Why are records processed twice, at the same time?",
-        before="Certain, if it stays: with a window, a moment of a handover is not reported.",
+        before="Certain, if it persists: with a window, a brief overlap during a handover is not reported.",
         commands=("kgm doctor two-owners --window 0s",), codes=(8,),
         says=("double-owners", "two-owners-in[1]: shop-1, shop-2"),
     ),
     Situation(
         name="unreadable", chapter=MEMBERS, scene=members.sends_no_assignment,
-        question="Why does it not show what a member owns?",
-        before="Its bytes are not taken for nothing: what it owns is unknown, and so is what nobody owns.",
+        question="Why does kgm not show what a member owns?",
+        before="Unreadable bytes do not mean that it owns nothing: what it owns is unknown, and so is what no member owns.",
         commands=("kgm describe unreadable", "kgm doctor unreadable --window 0s"), codes=(0, 8),
         says=("the assignment cannot be decoded, so it is not known what they own: shop-1", "unreadable-members"),
     ),
     Situation(
         name="owner", chapter=MEMBERS, scene=members.owns, topics={"-in": 8},
         question="Who owns partition 7 of a topic?",
-        before="In every group that reads it, if none is named; `-o name` prints the owners only.",
+        before="If no group is named, in every group that reads it; `-o name` prints only the owners.",
         commands=(
             "kgm describe --topic owner-in --partition 7 -o name 2>/dev/null", "kgm describe owner --topic owner-in --partition 7",
             "kgm describe owner --topic ownr-in --partition 7",
@@ -241,20 +241,20 @@ SITUATIONS: Final = (
     Situation(
         name="no-group", chapter=MEMBERS, scene=members.is_in_no_group,
         question="Why is there no group, although a consumer runs?",
-        before="Nothing is known of such a consumer: kgm says which there may be.",
+        before="Kafka knows nothing about such a consumer: kgm lists the possibilities.",
         commands=("kgm describe no-group",), codes=(3,),
         says=("librdkafka does not join while no topic that it subscribes to exists",),
     ),
     Situation(
         name="no-member", chapter=MEMBERS, scene=members.assigns_itself,
-        question="Why has the group no members, although it commits?",
-        before="Which of the two it is, the broker does not say.",
+        question="Why does the group have no members, although it commits?",
+        before="The broker does not say which of the two it is.",
         commands=("kgm doctor no-member --window 0s",), codes=(8,),
         says=("commits-without-members", "by a consumer that assigns its partitions itself (assign), or an admin"),
     ),
     Situation(
         name="unseen", chapter=MEMBERS, scene=members.does_not_see,
-        question="Why does nobody read the new partitions?",
+        question="Why does no member read the new partitions?",
         before="Probable: the partitions without a consumer are the last of their topic.",
         commands=("kgm doctor unseen --window 0s",), codes=(8,),
         says=("probably added after the last rebalance: unseen-in[2-3]", "metadata.max.age.ms"),
@@ -262,14 +262,14 @@ SITUATIONS: Final = (
     Situation(
         name="in-vain", chapter=MEMBERS, scene=members.subscribes_in_vain,
         question="Why does a consumer read only some of its topics?",
-        before="Certain for this login; a topic on which it has no DESCRIBE is told apart.",
+        before="Certain for this login; kgm reports a topic on which it has no DESCRIBE separately.",
         commands=("kgm doctor in-vain --window 0s",), codes=(8,),
         says=("1 subscribed topic does not exist", "missing: in-vain-inn"),
     ),
     Situation(
         name="vanished", chapter=MEMBERS, scene=members.topic_was_deleted, topics={"-in": 2, "-old": 2},
         question="Why did a topic vanish from the subscription?",
-        before="Its subscriptions before are in the group's log.",
+        before="Its earlier subscriptions are in the group's log.",
         commands=("kgm doctor vanished --window 0s",), codes=(8,),
         says=("1 topic that members subscribed to before does not exist any more", "missing: vanished-old"),
     ),
@@ -283,21 +283,21 @@ SITUATIONS: Final = (
     Situation(
         name="new-ids", chapter=MEMBERS, scene=members.has_a_new_id_each_time,
         question="Why do partitions stay unread after each deployment?",
-        before="A guess by the form of the ids.",
+        before="A guess, from the form of the ids.",
         commands=("kgm doctor new-ids --window 0s",), codes=(8,),
         says=("random-instance-id", "shop-7d9f8b6c5d-x2x9k looks like the name of a Deployment's pod"),
     ),
     Situation(
         name="half-upgraded", chapter=MEMBERS, scene=members.is_half_upgraded,
         question="Which members are still on the classic protocol?",
-        before="During a migration that is as it should be; afterwards it is a member that was left out.",
+        before="During a migration this is normal; afterwards it is a member that was forgotten.",
         commands=("kgm doctor half-upgraded --window 0s",), codes=(8,),
         says=("unfinished-migration", "classic: shop-2"),
     ),
     Situation(
         name="odd", chapter=MEMBERS, scene=members.has_odd_names,
         question="How do I describe a group whose id is blank, an emoji, or has control characters?",
-        before="A name that would look like another is quoted; what a terminal would act on is escaped.",
+        before="A name that would look like another is quoted; characters that a terminal would act on are escaped.",
         commands=("kgm list --match 'odd*'", "kgm describe 'odd café 🛒' --state", "kgm describe ' '",
                   "kgm describe -g ' ' --state", "kgm doctor odd --window 0s"),
         codes=(0, 0, 2, 0, 8),
@@ -305,8 +305,8 @@ SITUATIONS: Final = (
     ),
     Situation(
         name="deleted-topic", chapter=OFFSETS, scene=offsets.topic_is_deleted,
-        question="What of the offsets of a topic that was deleted?",
-        before="No end, no lag: `wait` does not wait for what cannot come.",
+        question="What happens to the offsets of a topic that was deleted?",
+        before="Without an end there is no lag: `wait` does not wait for what cannot happen.",
         commands=("kgm describe deleted-topic", "kgm doctor deleted-topic --window 0s", "kgm wait deleted-topic --for 'lag<=0'"),
         codes=(0, 8, 8),
         says=("unknown lag, topic deleted: deleted-topic-in", "deleted: deleted-topic-in", "cannot be met: lag<=0",
@@ -315,21 +315,21 @@ SITUATIONS: Final = (
     Situation(
         name="jumped-back", chapter=OFFSETS, scene=offsets.jumps_back,
         question="Why were records read again?",
-        before="Who committed what, resets, and why an offset is gone: [how sure that is](history.md#what-happened-to-offsets).",
+        before="It shows who committed what, resets, and why an offset is gone: [how certain that is](history.md#what-happened-to-offsets).",
         commands=("kgm history offsets jumped-back --topic jumped-back-in --partition 0",),
         says=("jumped back       8      6", "reset             6      1", "not a member"),
     ),
     Situation(
         name="expired", chapter=OFFSETS, scene=offsets.expires, on="embedded",
         question="Why did consumers start from the beginning after a holiday?",
-        before="What is gone, since when, and when the rest goes. Which rule did it is an inference: no record says it.",
+        before="It shows what is gone, since when, and when the rest expires. Which rule removed it is an inference: no record says so.",
         commands=("kgm history offsets expired",),
         says=("expired      ",),
     ),
     Situation(
         name="in-use", chapter=OFFSETS, scene=offsets.is_in_use,
         question="Why can a group not be deleted (NON_EMPTY_GROUP)?",
-        before="The broker refuses it, and so does kgm before it asks.",
+        before="The broker refuses it, and so does kgm before it sends anything.",
         commands=("kgm delete-groups in-use --dry-run",), codes=(6,),
         says=("it has 1 member: ledger-1",),
     ),
@@ -346,7 +346,7 @@ SITUATIONS: Final = (
     Situation(
         name="no-topic-right", chapter=AROUND, scene=surroundings.no_right_to_the_topic, on="secured", topics={},
         question="Why is lag unknown for me and not for others?",
-        before="A broker leaves out what a login may not see, and lag that is not known is not 0.",
+        before="A broker leaves out what a login may not see, and unknown lag is not 0.",
         commands=("kgm describe no-topic-right --command-config asker.properties",),
         says=("no DESCRIBE on Topic 'orders': its partition count, offsets and lag are unknown",),
     ),
@@ -374,65 +374,65 @@ SITUATIONS: Final = (
     ),
     Situation(
         name="tls-port", chapter=AROUND, scene=surroundings.plain_to_tls, on="secured", topics={},
-        question="Why is a broker disconnected at once?",
-        before="The first bytes of the answer tell.",
+        question="Why does the broker disconnect immediately?",
+        before="The first bytes of the answer show why.",
         commands=("kgm list",), codes=(5,),
         says=("this port expects TLS; kgm connected in plaintext",),
     ),
     Situation(
         name="advertised", chapter=AROUND, scene=surroundings.advertised_nowhere, topics={},
         question="Why does the bootstrap address work, and nothing after it?",
-        before="Brokers say at which addresses they are to be asked. `config test` goes step by step; here the broker advertises port 19092.\n\nA proxy in front of the broker plays this.",
+        before="Brokers advertise the addresses at which clients should connect. `config test` goes step by step; here the broker advertises port 19092.\n\nA proxy in front of the broker plays this.",
         commands=("kgm list", "kgm config test"), codes=(5, 5), varies=(r"(?<=ok) +\d+", r"(?<=failed) +\d+", r"\d+ APIs"),
         says=("the cluster advertises broker 1 at this address", "if not, the broker must advertise another"),
     ),
     Situation(
         name="loading", chapter=AROUND, scene=surroundings.loads,
         question="Why is the coordinator not available?",
-        before="The partition of `__consumer_offsets` that the group belongs to is named, with its leader.\n\nA proxy in front of the broker plays this.",
+        before="kgm names the partition of `__consumer_offsets` to which the group belongs, and its leader.\n\nA proxy in front of the broker plays this.",
         commands=("kgm describe loading --timeout 5s",), codes=(5,),
         says=("COORDINATOR_LOAD_IN_PROGRESS", "__consumer_offsets", ", led by broker 1 ("),
     ),
     Situation(
         name="hanging", chapter=AROUND, scene=surroundings.hangs, topics={},
         question="Why does it hang?",
-        before="The connection may be dropped on its way, or a broker accepts it and does not answer: `config test` shows which.\n\nA proxy in front of the broker plays this.",
+        before="Packets may be dropped on the way, or a broker accepts the connection and does not answer: `config test` shows which.\n\nA proxy in front of the broker plays this.",
         commands=("kgm list --timeout 5s", "kgm config test --timeout 5s"), codes=(5, 5), varies=(r"(?<=ok) +\d+", r"(?<=failed) +\d+"),
         says=("nothing refused the connection", "failed"),
     ),
     Situation(
         name="other-cluster", chapter=AROUND, scene=surroundings.another_cluster,
         question="Am I on the right cluster?",
-        before="A profile can have `expect_cluster_id`; then an address that leads elsewhere is refused.",
+        before="A profile can have `expect_cluster_id`; then kgm refuses an address that leads to another cluster.",
         commands=("KGM_EXPECT_CLUSTER_ID=MkU3OEVBNTcwNTJENDM2Qg kgm describe other-cluster",), codes=(6,),
         says=("not MkU3OEVBNTcwNTJENDM2Qg: nothing was done",),
     ),
     Situation(
         name="listed-twice", chapter=AROUND, scene=surroundings.is_listed_twice,
         question="Why do two brokers say different things about a group?",
-        before="For a moment after a coordinator has moved, the one before it lists its groups, too.\n\nA proxy in front of the broker plays this.",
+        before="For a moment after a coordinator has moved, the previous one still lists its groups.\n\nA proxy in front of the broker plays this.",
         commands=("kgm list --match listed-twice",),
         says=("listed-twice  classic  Stable        1",),
     ),
     Situation(
         name="damaged", chapter=RECORDS, scene=history.broken_record, varies=(r"\d+ of \d+ groups?", r"[\d,]+(?= records:)", r"\b\d{2,}\b", r"(?<=  )\d+(?=  )"),
         question="What if a segment has records that cannot be read?",
-        before="What is after the damage is not known, and each answer says so.",
+        before="What follows the damage is not known, and each answer says so.",
         commands=("kgm history verify --source segments:copy --fail-if-unsound",
                   "kgm history offsets damaged --source segments:copy"), codes=(8, 0),
         says=("1 segment damaged", "the checksum of a batch is wrong; the rest of this file is not read"),
     ),
     Situation(
         name="gone", chapter=RECORDS, scene=history.group_was_deleted,
-        question="Why do metrics of a deleted group stay?",
-        before="With `kgm export` they go with the next collection. Of two groups, `gone` was deleted.",
+        question="Why do metrics of a deleted group persist?",
+        before="With `kgm export` they disappear with the next collection. Of two groups, `gone` was deleted.",
         commands=("curl -s http://127.0.0.1:9797/metrics | grep kgm_group_state{",),
         says=('kgm_group_state{group="gone-not"',), omits=('group="gone"',),
     ),
     Situation(
         name="removed", chapter=RECORDS, scene=history.kgm_removed_it,
         question="Who removed this member?",
-        before="kgm keeps an audit log of what it changed on this machine; `history explain` reads it, too.",
+        before="kgm keeps an audit log of what it changed from this machine; `history explain` reads it too.",
         commands=("kgm remove-members removed -i shop-2 --yes --assume-stopped --reason 'the pod is gone' -o name",
                   "kgm audit --group removed"),
         says=("nadia", "the pod is gone"),

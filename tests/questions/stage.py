@@ -1,4 +1,4 @@
-"""Where situations play: what scenes have in common, and how a command is asked on one."""
+"""The stage on which situations play: what scenes have in common, and how a command runs on one."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ from tests.kafka.records import produce
 from tests.server.wire_client import WireClient
 from tests.waiting import until
 
-#: For members of real clients, which commit what they have read twice a second.
+#: Settings for real clients that commit what they have read twice a second.
 COMMITS = {"enable.auto.commit": "true", "auto.commit.interval.ms": "500"}
 _SILENT = " 2>/dev/null"
 _TIMES = re.compile(r"(--timeout|--window|--trend) ([1-9]\d*)s")
 #: Longer than a scene takes, however busy the machine is.
 REBALANCE_MS = 300_000
-#: The operator's settings: what is true of nearly each of these groups is accepted.
+#: The operator's settings: they accept a finding that nearly all of these groups have.
 ACCEPTED = '[[ignore]]\ncheck = "classic-protocol"\nreason = "they move to KIP-848 next year"\n'
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What one command printed, stdout before stderr and in normal form; `raw` is that without the normal form."""
+    """What one command printed, stdout before stderr, normalized; `raw` is the same before normalization."""
 
     command: str
     text: str
@@ -60,9 +60,9 @@ class Answer:
 class Stage:
     """One situation's place on the cluster: a group of its name, and topics whose names begin with it.
 
-    kafka: the broker of the run, or an embedded server. stack: what ends with the scene. bootstrap: where the command is
-    asked; a scene may put something in between. files, words: what stands for words of commands. addresses: of
-    another listener or broker."""
+    kafka: the broker of the run, or an embedded server. stack: closes what ends with the scene. bootstrap: the address
+    that the command uses; a scene can put a proxy in between. files, words: replacements for words of commands.
+    addresses: addresses of another listener or broker."""
 
     name: str
     kafka: Any
@@ -88,8 +88,9 @@ class Stage:
         return int(self.kafka.bootstrap.rpartition(":")[2])
 
     def ask(self, commands: Sequence[str], says: Sequence[str] = ()) -> list[Answer]:
-        """The answers, in order. says: a command with a time limit or a window gets more time until it says that (of
-        several commands: some of it), because on a busy machine a second is too little to see anything."""
+        """The answers, in order. says: a command with a time limit or a window gets more time until its answer contains
+        these texts (with several commands: some of them), because on a busy machine a second is too short to see
+        anything."""
         normalize = Normalizer([*self.bootstrap.split(","), self.kafka.bootstrap], self.folder)
         config = self.folder / "config" / "kgm" / "config.toml"
         config.parent.mkdir(parents=True)
@@ -108,7 +109,7 @@ class Stage:
         return answers
 
     def _run(self, command: str, longer: int) -> tuple[int, str, float]:
-        """Exit code, output and time of a command: of kgm, or of curl, with settings in front and grep behind."""
+        """Exit code, output and time of a command: kgm or curl, with variables before it and grep after it."""
         given = _TIMES.sub(lambda found: f"{found[1]} {int(found[2]) * longer}s", command)
         first, _, pattern = given.removesuffix(_SILENT).partition(" | grep ")
         words = [self.files.get(word, self.words.get(word, word)) for word in shlex.split(first)]
@@ -158,7 +159,7 @@ class Stage:
             return len(cluster.describe_group(self.name, offsets=False).members)
 
     def until_read(self, *partitions: int) -> None:
-        """Wait until members have committed all that these partitions have."""
+        """Wait until members have committed everything in these partitions."""
 
         def are_read() -> bool:
             with connect(self.kafka.bootstrap, timeout_ms=60_000) as cluster:
@@ -180,7 +181,7 @@ class Stage:
         return group
 
     def commit_as(self, group: HeartbeatGroup, member_id: str, offset: int) -> None:
-        """For each partition that the member of a consumer group owns."""
+        """Commit this offset for each partition that the member of a consumer group owns."""
         rows = [
             OffsetCommitRequestPartition(partition_index=number, committed_offset=offset)
             for numbers in group.owned[member_id].values()
@@ -194,12 +195,12 @@ class Stage:
         assert {row.error_code for row in answer.topics[0].partitions} == {0}
 
     def has_finding(self, check: str) -> bool:
-        """Of the doctor."""
+        """Whether the doctor reports a finding of this check."""
         with connect(self.kafka.bootstrap, timeout_ms=60_000) as cluster:
             return any(one.check == check for one in diagnose(cluster, [self.name], window_ms=0).findings)
 
     def start(self, owner: JavaMembers | RdMembers, *, settled: int = 2, **options: Any) -> Member:
-        """A real client, once it owns so many partitions (0: at once)."""
+        """A real client, once it owns `settled` partitions (0: immediately)."""
         defaults: dict[str, Any] = {"group": self.name, "topics": [self.topic], "config": COMMITS}
         member = owner.start(**defaults | options)
         if settled:
@@ -207,11 +208,11 @@ class Stage:
         return member
 
     def produce(self, count: int, *partitions: int, topic: str | None = None) -> None:
-        """So many records to each of the partitions."""
+        """Produce `count` records to each of the partitions."""
         produce(self.kafka.bootstrap, topic or self.topic, [b"x"] * count * len(partitions), partitions)
 
     def commit(self, partition: int, offset: int, *, topic: str | None = None, group: str | None = None) -> None:
-        """As a consumer that assigns its partitions itself, or a tool."""
+        """Commit an offset as a tool does, or a consumer that assigns its partitions itself."""
         with WireClient(self.port) as wire:
             request = commit_without_member(group or self.name, topic or self.topic, partition, offset)
             assert wire.ask(request, version=9).topics[0].partitions[0].error_code == 0
@@ -229,7 +230,7 @@ class Stage:
             done.result(30)
 
     def meanwhile(self, act: Callable[[], object], every_s: float = 0.1) -> None:
-        """Do it again and again until the scene ends; returns when it was done twice."""
+        """Repeat an action until the scene ends; returns when it has been done twice."""
         ended, times = threading.Event(), [0]
 
         def run() -> None:
@@ -244,14 +245,14 @@ class Stage:
         until(lambda: times[0] >= 2, "nothing is done meanwhile")
 
     def behind_proxy(self, backend: str | None = None) -> FaultProxy:
-        """Commands are asked through it."""
+        """A proxy through which commands connect."""
         host, _, port = (backend or self.kafka.bootstrap).rpartition(":")
         proxy = self.stack.enter_context(FaultProxy((host, int(port))))
         self.bootstrap = proxy.bootstrap
         return proxy
 
     def file(self, name: str, settings: Mapping[str, str]) -> None:
-        """A client.properties that commands name so."""
+        """Write a client.properties that commands refer to by this name."""
         path = self.folder / name
         path.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
         path.chmod(0o600)

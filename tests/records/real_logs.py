@@ -42,6 +42,6 @@ def truth(kind, partition):
 
 
 def groups(kind):
-    """What a broker said of its groups when it had loaded the log."""
+    """What a broker reported about its groups after it had loaded the log."""
     with gzip.open(DATA / kind / "groups.json.gz", "rt", encoding="utf-8") as file:
         return json.load(file)["groups"]

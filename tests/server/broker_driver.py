@@ -1,4 +1,4 @@
-"""A broker without sockets, and a clock that is set by hand."""
+"""A broker without sockets, on a clock that is set by hand."""
 
 import itertools
 from typing import Any
@@ -17,7 +17,7 @@ ENDPOINTS = Endpoints(client_host="/192.0.2.7", server_host="192.0.2.1", server_
 
 
 class Driver:
-    """Sends frames and keeps the events by ticket."""
+    """Sends frames and records the events by ticket."""
 
     def __init__(
         self,

@@ -29,14 +29,14 @@ class Disk:
         return self.driver
 
     def kill(self):
-        """Nothing is flushed, but the kernel closes the files."""
+        """Kill the process: nothing is flushed, and the kernel closes the files."""
         if self.driver is not None:
             self.driver.cluster.close()
         self.driver = None
 
 
 class FlushingDriver(Driver):
-    """Asks, and lets the turn of the loop end."""
+    """Sends requests, and lets the event loop's turn end after each."""
 
     def ask(self, *arguments, **options):
         ticket = self.send(*arguments, **options)

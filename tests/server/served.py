@@ -47,7 +47,7 @@ class ServedProcess:
         return int(self.address.rpartition(":")[2])
 
     def kill(self):
-        """SIGKILL: no word to anybody, nothing flushed."""
+        """SIGKILL: no client is told, and nothing is flushed."""
         if self.process is not None:
             os.kill(self.process.pid, signal.SIGKILL)
             self._gone()

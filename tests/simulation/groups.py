@@ -1,4 +1,4 @@
-"""Groups to play with."""
+"""Groups for tests to simulate."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ STATIC, DYNAMIC = Membership.STATIC, Membership.DYNAMIC
 
 
 def made_up(members=3, partitions=12, membership=STATIC, assignor="range", *, library=None, **changes) -> GroupSnapshot:
-    """A group over topic `t`; members are member-1.. or dynamic ones of one client id, by default Java's consumers."""
+    """A group on topic `t`; members are member-1, member-2 and so on, or dynamic ones with one client id; Java
+    consumers by default."""
     group = synthetic_group(members, [TopicSnapshot(name="t", partitions=partitions)], membership, assignor)
     known = tuple(replace(m, client_library=stated_library(library or "java")) for m in group.members)
     return replace(group, members=known, **changes)
@@ -37,7 +38,7 @@ def member(name: str, *, static: bool = True, topics=("t",), **more) -> MemberSn
     )  # fmt: skip
 
 
-#: The assignors of a mixed fleet, those of the broker with their protocol.
+#: The assignors of a mixed fleet; the broker's own with their protocol.
 KINDS = tuple(
     (membership, assignor, protocol)
     for protocol, assignors in (
@@ -51,7 +52,7 @@ KINDS = tuple(
 
 def mixed_fleet(size: int, seed: int, *, members: tuple[int, int] = (2, 20), kinds=KINDS) -> list[GroupSnapshot]:
     """Groups of 1 to 3 topics, of each kind in turn, as brokers describe them. Each has names and member ids of its own;
-    its first member runs on the host `gone`. members: how many they have, at least and at most."""
+    its first member runs on the host `gone`. members: the least and the most that a group has."""
     chance = random.Random(seed)
     return [_mixed(kinds[number % len(kinds)], chance, chance.randint(*members)) for number in range(size)]
 
@@ -81,7 +82,7 @@ def _mixed(kind: tuple[Membership, str, GroupProtocol], chance: random.Random, c
 
 
 def _as_listed(group: GroupSnapshot, protocol: GroupProtocol) -> GroupSnapshot:
-    """The group with what a broker tells of its order: members joined in the order given."""
+    """The group with the order that a broker reports: members joined in the order given."""
     by_id = {member.member_id: member for member in group.members}
     if protocol is GroupProtocol.CLASSIC:
         names = [*by_id]

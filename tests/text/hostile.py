@@ -1,7 +1,6 @@
-"""Names that do harm where they are printed as they are: ids, topics and client ids are whatever a client sent.
-
-`WIRE` are thirty that a client can send to a broker as a name; `UNSENDABLE` can only be in files. New commands are
-covered by tests/cli/test_every_command.py, which finds them in the command tree."""
+"""Names that do harm if they are printed unchanged: ids, topics and client ids are whatever a client sent. `WIRE` has
+thirty that a client can send to a broker as a name; `UNSENDABLE` can only be in files. New commands are covered by
+tests/cli/test_every_command.py, which finds them in the command tree."""
 
 from __future__ import annotations
 
@@ -19,7 +18,7 @@ WIRE = [
 UNSENDABLE = ["\ud800", "a\udfffb"]
 HOSTILE = [*WIRE, *UNSENDABLE]
 
-#: What commands may print on a terminal: colours, and the reset to normal.
+#: What commands may print on a terminal: colors, and the reset to normal.
 OUR_COLORS = re.compile(r"\x1b\[(?:0|1|2|31|32|33|35|1;36)m")
 
 

@@ -17,11 +17,11 @@ from tests.assignors.groups import Answer, Case, assign, group_of
 from tests.assignors.libraries.oracle import VERSIONS
 
 RECORDED = ROOT / "tests" / "vectors" / "libraries"
-#: (library, assignor) of all that are held against the library itself.
+#: (library, assignor) of all that are compared with the library itself.
 PAIRS = [(library, name) for library in VERSIONS for name in ASSIGNORS[library]]
 #: Those that follow the order of Go maps.
 BY_MAP_ORDER = [pair for pair in PAIRS if pair[0] in ("franz-go", "sarama") and "sticky" in pair[1]]
-#: Topics cannot have such names, but member ids can: what they sort like differs between Java, Go and JavaScript.
+#: Topics cannot have such names, but member ids can: they sort differently in Java, Go and JavaScript.
 _ODD = ["Z", "a", "é", "\uff21", "\U0001f600", "\ue000"]
 
 
@@ -47,7 +47,7 @@ class _EveryOrder:
             items[place] = left.pop(taken)
 
     def turn(self) -> bool:
-        """On to the next order; False if there is none."""
+        """Go to the next order; False if there is none."""
         self._at = 0
         while self._choices:
             self._choices[-1][0] += 1
@@ -58,8 +58,8 @@ class _EveryOrder:
 
 
 def answers(case: Case, most: int) -> tuple[list[Answer], bool] | None:
-    """What kgm answers with every order of Go's maps, and whether it says that the order decides; None if there are
-    more than so many orders."""
+    """What kgm answers with every order of Go's maps, and whether it reports that the order decides; None if there are
+    more than `most` orders."""
     found: dict[str, Answer] = {}
     decides, order = False, _EveryOrder()
     for _ in range(most):
@@ -72,7 +72,7 @@ def answers(case: Case, most: int) -> tuple[list[Answer], bool] | None:
 
 
 def in_map_order(case: Case, shuffle: Callable[[list[Any]], None]) -> tuple[Answer, bool]:
-    """What kgm answers with one order of Go's maps, and whether it says that the order decides."""
+    """What kgm answers with one order of Go's maps, and whether it reports that the order decides."""
     order = MapOrder(shuffle)
     group = replace(group_of(case), map_order=order)
     return without_empty(assign(case["assignor"], group, case["library"]), case), order.decides
@@ -112,14 +112,15 @@ def _member(rng: random.Random, kind: float, names: list[str], *, is_alike: bool
     prefix = rng.choice(_ODD) if rng.random() < 0.1 else f"app-{rng.randrange(20)}"
     member: dict[str, Any] = {"member_id": f"{prefix}-{uuid.UUID(int=rng.getrandbits(128))}", "topics": topics}
     if rng.random() < kind:
-        # As brokers make member ids, unless the member was dynamic once.
+        # As brokers make member ids, unless the member once was dynamic.
         starts = prefix if rng.random() < 0.8 else rng.choice("z0")
         member["group_instance_id"] = f"{starts}-{rng.randrange(10**6)}"
     return member
 
 
 def _claim(rng: random.Random, members: list[dict[str, Any]], topics: list[dict[str, Any]]) -> None:
-    """Members claim partitions: evenly or not, some of them nothing, and now and then one that another has got since."""
+    """Members claim partitions: evenly or not, some of them none, and now and then one that another member has been
+    assigned since."""
     old, few = rng.randint(1, len(members)), rng.random() < 0.5
     for member in members:
         member["owned"], member["generation"] = {}, 5 if rng.random() < 0.9 else 4
@@ -132,7 +133,7 @@ def _claim(rng: random.Random, members: list[dict[str, Any]], topics: list[dict[
 
 
 def _claim_twice(rng: random.Random, members: list[dict[str, Any]], topics: list[dict[str, Any]]) -> None:
-    """Members claim what others claim too, mostly at another generation."""
+    """Members claim what others claim too, usually at another generation."""
     for member in members:
         if rng.random() < 0.3:
             member["generation"] = rng.choice([2, 3, 5])
@@ -142,7 +143,8 @@ def _claim_twice(rng: random.Random, members: list[dict[str, Any]], topics: list
 
 
 def without_empty(answer: Answer, case: Case) -> Answer:
-    """Some libraries name topics of which a member gets nothing, and some leave out members that get nothing."""
+    """The answer without empty entries: some libraries name topics of which a member gets nothing, and some leave out
+    members that get nothing."""
     return {
         row["member_id"]: {topic: sorted(ps) for topic, ps in answer.get(row["member_id"], {}).items() if ps}
         for row in case["members"]

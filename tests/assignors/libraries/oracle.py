@@ -1,5 +1,5 @@
-"""Client libraries' own assignors in processes that answer one case after the other. The libraries are fetched by the
-clients of their registries when they are missing, into the cache in which Kafka's jars are."""
+"""Client libraries' own assignors in processes that answer one case after the other. Missing libraries are fetched with
+the package managers of their languages, into the cache that also has Kafka's jars."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _FETCH_S = 900
 
 
 class LibraryOracle:
-    """Ask it for an answer; close it in the end. hash_seed: of Python's hashes, which differ from process to process."""
+    """Ask it for answers; close it at the end. hash_seed: for Python's hashes, which differ from process to process."""
 
     def __init__(self, library: str, *, hash_seed: int = 0) -> None:
         self._temp = tempfile.TemporaryDirectory(prefix="kgm-oracle-")
@@ -94,7 +94,7 @@ def node_packages() -> pathlib.Path:
 
 @cache
 def python_packages(hash_seed: int | None = None) -> list[str]:
-    """The command of a Python that has the libraries; hash_seed: of its hashes, None for one of its own."""
+    """The command of a Python that has the libraries; hash_seed: for its hashes, None for a random one."""
     names = ("kafka-python", "aiokafka")
 
     def install(folder: pathlib.Path) -> None:
@@ -109,7 +109,7 @@ def python_packages(hash_seed: int | None = None) -> list[str]:
 def _made(
     kind: str, names: Sequence[str] | dict[str, str], make: Callable[[pathlib.Path], None], sources: bytes = b""
 ) -> pathlib.Path:
-    """A folder of the cache that is made once for these versions, and for these sources of what is built there."""
+    """A folder of the cache that is made once for these versions and for the sources that are built there."""
     mark = hashlib.sha256(json.dumps([VERSIONS[name] for name in names]).encode() + sources).hexdigest()[:12]
     folder = cache_dir() / f"assignors-{kind}-{mark}"
     with locked(folder.name):

@@ -12,7 +12,7 @@ from tests.assignors.libraries.oracle import VERSIONS, LibraryOracle
 EACH = 50
 
 
-#: Cases of what follows the order of Go maps have so many orders at most, and are asked so often.
+#: Where an assignor depends on the order of Go maps: the most orders that a case may have, and how often it is asked.
 MOST_ORDERS, ASKED = 60, 12
 
 
@@ -21,13 +21,13 @@ def _line(case: Case, expected: Answer | list[Answer]) -> str:
 
 
 def _distinct(oracle: LibraryOracle, case: Case) -> list[Answer]:
-    """What the library answers when it is asked again and again."""
+    """The distinct answers of the library when it is asked repeatedly."""
     found = {json.dumps(without_empty(oracle.ask(case)["assignment"], case), sort_keys=True) for _ in range(ASKED)}
     return [json.loads(each) for each in sorted(found)]
 
 
 def main(names: list[str]) -> None:
-    """names: of libraries; all if there are none."""
+    """names: libraries to record; all if empty."""
     for library in names or VERSIONS:
         oracle, other = LibraryOracle(library), LibraryOracle(library, hash_seed=1)
         lines = []

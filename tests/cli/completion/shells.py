@@ -1,7 +1,7 @@
 """Real interactive shells on a pseudo terminal, with kgm's completion loaded.
 
-`kgm` itself is a script that completes as kgm does, and otherwise writes down the arguments it was called with: what a
-shell made of a completed line is seen exactly, and nothing is guessed from what it drew."""
+`kgm` itself is a script that completes as kgm does, and otherwise writes down the arguments it was called with. So
+tests see exactly what a shell made of a completed line, and guess nothing from what it drew."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Shell:
     def __init__(
         self, name: str, folder: pathlib.Path, home: dict[str, str], *, program: bool = True, load: str | None = None
     ) -> None:
-        """load: the line with which the shell loads the completion, if it is not to read it from completions/."""
+        """load: the line with which the shell loads the completion, if it should not read it from completions/."""
         self.load = load or _LOAD[name].format(root=ROOT)
         self.name, self.folder, self.said = name, folder, folder / "said"
         self.cwd = folder / "cwd"
@@ -88,7 +88,7 @@ class Shell:
         os.write(self.terminal, text.encode())
 
     def run(self, line: str) -> None:
-        """A line without completion, to its end."""
+        """Run a line without completion, until it ends."""
         mark = self.cwd.parent / "mark"
         mark.unlink(missing_ok=True)
         self.send(f"{line}; echo >{mark}\r")

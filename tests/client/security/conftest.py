@@ -7,5 +7,5 @@ from tests.kafka.certificates import Certificates
 
 @pytest.fixture(scope="session")
 def certificates(tmp_path_factory):
-    """A CA, a broker's certificate for 127.0.0.1, a client's, and those of a stranger."""
+    """A CA, a broker's certificate for 127.0.0.1, a client's, and the certificates of an untrusted CA."""
     return Certificates(tmp_path_factory.mktemp("certificates"))

@@ -1,4 +1,4 @@
-"""Coordinators with one rule broken, which the tests of the rules must find.
+"""Coordinators with one rule broken, which the tests of the rules must detect.
 
 Each mutant takes pytest's monkeypatch (or anything with its `setattr`) and breaks one rule until that is undone. If Kafka
 once had the bug, its number is in the name."""
@@ -285,7 +285,7 @@ def state_filters_mind_the_case(patch):
     patch.setattr(describe_list_delete, "handle_list", handle_list)
 
 
-# -- one for each of the properties that the stateful tests hold
+# -- one for each property that the stateful tests check
 
 
 @mutant

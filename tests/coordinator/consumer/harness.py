@@ -51,14 +51,14 @@ class Consumers(Harness):
         return twin
 
     def topics(self, partitions, *, turn=0):
-        """There are other topics now."""
+        """Replace the topics."""
         version = self.engine.image.version + 1
         self.take(self.runtime.topics_changed(image(partitions, version=version, turn=turn), now=self.now))
 
     # -- requests
 
     def beat(self, member="m1", epoch=0, *, group="g", v=1, names=None, regex=None, owned=None, instance=None, **more):
-        """A heartbeat; one that joins (epoch 0) says all that it has to say, and subscribes to `a` if to nothing."""
+        """Send a heartbeat; one that joins (epoch 0) sets all fields, and subscribes to `a` by default."""
         if epoch == 0:
             if names is None and regex is None:
                 names = ["a"]
@@ -74,14 +74,14 @@ class Consumers(Harness):
         return self.got(self.send(message, v))
 
     def id_of(self, name):
-        """What members take for the id of a topic."""
+        """The id of a topic, as members know it."""
         return topic_id(name)
 
     def error(self, *args, **kwargs):
         return self.beat(*args, **kwargs).error_code
 
     def full(self, member, epoch, *, group="g", instance=None):
-        """A full heartbeat of a member that owns what it was assigned."""
+        """Send a full heartbeat of a member that owns what it was assigned."""
         row = self.member(member, group=group)
         return self.beat(
             member, epoch, group=group, instance=instance, names=list(row.topics), owned=row.assigned,
@@ -89,7 +89,7 @@ class Consumers(Harness):
         )  # fmt: skip
 
     def calm(self, *members, group="g", rounds=6):
-        """Let these members heartbeat until nothing changes any more; each gives up what it has to."""
+        """Let these members heartbeat until nothing changes any more; each gives up what it must."""
         for _ in range(rounds):
             before = len(self.log)
             for member in members or self.ids_of(group):
@@ -103,7 +103,7 @@ class Consumers(Harness):
         return self.got(self.send(ConsumerGroupDescribeRequest(group_ids=list(groups or ("g",))), v)).groups
 
     def classic_join(self, member="", instance=None, *, topics=("a",), owned=None, v=9, **more):
-        """JoinGroup, also the second one where the first one gives out an id."""
+        """Send a JoinGroup, and a second one if the first only returns a member id."""
         data = encode_subscription(Subscription(topics=topics, owned_partitions=owned or {}, version=1))
         ticket = self.join(member, instance, v=v, protocols={"range": data}, **more)
         reply = self.got(ticket)
@@ -111,7 +111,7 @@ class Consumers(Harness):
             return self.got(self.join(reply.member_id, instance, v=v, protocols={"range": data}, **more))
         return reply
 
-    # -- what is to be seen
+    # -- observing
 
     def group(self, group="g"):
         return self.engine.group(group)
@@ -135,7 +135,7 @@ class Consumers(Harness):
         return view.generation, view.assignment_epoch, members
 
     def written(self, since=0):
-        """The records from there on, in short: what, of whom, and whether it is a tombstone."""
+        """The records from `since` on, in short form: what, for whom, and whether it is a tombstone."""
         return [brief(record) for record in self.log[since:]]
 
     def deadline(self, kind, member, group="g"):
@@ -152,7 +152,7 @@ def brief(record):
 
 
 def assigned(reply):
-    """Partitions by topic in a heartbeat's reply; None if it says nothing of them."""
+    """Partitions by topic in a heartbeat's reply; None if the reply has no assignment."""
     if reply.assignment is None:
         return None
     return {row.topic_id.strip(b"\0").decode(): sorted(row.partitions) for row in reply.assignment.topic_partitions}

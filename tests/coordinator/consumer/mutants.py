@@ -34,7 +34,7 @@ def e2_crabka_521_the_whole_target_is_handed_out_at_once(patch):
 
 @mutant
 def e2_kafka_16147_who_gives_up_takes_the_new_owner_along(patch):
-    """What is written of a member forgets who has its partitions, also those that it keeps."""
+    """Writing a member's record forgets who owns its partitions, including those that it keeps."""
 
     def put(self, member):
         before = self.members.get(member.member_id)

@@ -36,7 +36,7 @@ from kgm.protocol.messages.txn_offset_commit_request import (
 from tests.coordinator.harness import subscription
 from tests.coordinator.lockstep.driver import Lockstep
 
-#: In most weeks nothing happens: the clock jumps that only some timers see.
+#: Long jumps of the clock, which only some timers notice.
 LONG_MS = [60_000, 300_000, 600_000, 900_000]
 GROUP_STATES = [
     "Empty", "empty", "STABLE", " Stable ", "PreparingRebalance", "completingrebalance", "Dead", "Reconciling", "", "sTATE"
@@ -56,7 +56,7 @@ OFFERS = [("range",), ("range", "roundrobin"), ("roundrobin", "range"), ("range"
 
 
 class Walk:
-    """One random history. It knows what a client may know, and now and then says something else."""
+    """One random history. It knows what a client can know, and now and then sends something else."""
 
     LOCKSTEP = Lockstep
 
@@ -79,7 +79,7 @@ class Walk:
         }
 
     def history(self, operations):
-        """(the steps, None or the difference that ended them). Every tenth walk is longer."""
+        """(the steps, and None or the difference that ended them). Every tenth walk is longer."""
         try:
             self.go(operations * (4 if self.seed % 10 == 0 else 1))
         except Exception as difference:  # noqa: BLE001  (whatever goes wrong in it)
@@ -87,8 +87,8 @@ class Walk:
         return self.step, None
 
     def go(self, operations):
-        """At least so many operations. What a walk does much of and what little is drawn for each walk: so some get far
-        with offsets, or with members that leave, which all would do little of on the average."""
+        """Do at least this many operations. How often each kind occurs is drawn for each walk, so that some walks get
+        far with offsets, or with members that leave, of which an average walk would have few."""
         actions = self.actions()
         of_members = [self.everybody_joins, self.sync, self.everybody_syncs, self.heartbeat, self.leave]
         acts, usual = zip(*actions, strict=True)
@@ -104,7 +104,7 @@ class Walk:
             act()
 
     def actions(self):
-        """What there is to do, and how often."""
+        """The possible operations, and their weights."""
         return [
             (self.join, 30), (self.everybody_joins, 6), (self.sync, 25), (self.everybody_syncs, 10),
             (self.heartbeat, 12), (self.leave, 10), (self.commit, 8), (self.fetch, 5), (self.delete_offsets, 3),
@@ -113,7 +113,7 @@ class Walk:
         ]  # fmt: skip
 
     def form(self):
-        """A group comes together, as a rule, and is Stable, as a rule."""
+        """Usually a group forms, and usually becomes Stable."""
         for instance in self.instances:
             self.join("", instance)
         if self.random.random() < 0.5:
@@ -124,7 +124,7 @@ class Walk:
                 self.step.sleep(max(deadline - self.step.now, 0))
         self.everybody_syncs()
 
-    # -- what is known
+    # -- what a client knows
 
     def state(self):
         return self.step.answer["groups"].get(self.group)
@@ -143,7 +143,7 @@ class Walk:
         return r.choice(["", "stranger"])
 
     def instance_of(self, member_id):
-        """The member's instance id, mostly; else none or another."""
+        """Usually the member's instance id; else none or another."""
         r = self.random
         group = self.state()
         own = group["members"].get(member_id, {}).get("instance") if group else None
@@ -249,7 +249,7 @@ class Walk:
         self.step.request(message, self.random.choice([3, 4] if instance else [0, 1, 2, 3, 4]))
 
     def keep_alive(self):
-        """Time passes, and the members use it well."""
+        """Time passes, and the members heartbeat meanwhile."""
         self.step.sleep(self.random.choice([2_000, 3_000]))
         group = self.state()
         for member_id in self.members():
@@ -296,7 +296,7 @@ class Walk:
 
     def some_offsets(self, *, leader_epoch):
         r = self.random
-        # Kafka creates a group in memory even if it stores nothing in it: that is not followed.
+        # Kafka creates a group in memory even if it stores nothing in it: kgm does not.
         odd = 10 if self.state() else 0
         return [
             {
@@ -385,7 +385,7 @@ class Walk:
         self.step.request(DeleteGroupsRequest(groups_names=names), r.choice([0, 1, 2]), fail=self.failure())
 
     def sleep(self):
-        """A little, or to just before, at or after the end of some timer; now and then for long."""
+        """Let a little time pass, or go to just before, at or after the end of some timer; now and then a long time."""
         r = self.random
         choices = [1, 500, 3_000, 6_000, 10_000]
         deadlines = list(self.step.engine.deadlines.values())

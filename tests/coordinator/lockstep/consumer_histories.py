@@ -37,8 +37,8 @@ BAD_REGEX = "("
 
 
 def topic_id(name, turn, bucket=None):
-    """Ids as random as Kafka's; another one for a topic that is created again. bucket: of a hash map that all of them share,
-    so that their order there depends on the past."""
+    """Ids as random as Kafka's; a topic that is created again gets another one. bucket: of a hash map, shared by all of
+    them, so that their order there depends on the past."""
     for salt in count():
         found = hashlib.sha256(f"{name}/{turn}{f'/{salt}' if salt else ''}".encode()).digest()[:16]
         if bucket is None or uuid_bucket(found) == bucket:
@@ -71,7 +71,7 @@ class ConsumerWalk(Walk):
         self.bucket = r.choice([None, None, r.randrange(DEFAULT_CAPACITY)])
         for name in r.sample(NAMES, r.randint(1, 4)):
             self.existing[name] = (topic_id(name, 0, self.bucket), r.choice([1, 2, 3, 6, 12, 40]))
-        # So many that the hash maps of topics grow.
+        # Enough topics that the hash maps of topics grow.
         self.more = [f"more-{number}s" for number in range(r.randint(9, 30))] if r.random() < 0.1 else []
         for name in self.more:
             self.existing[name] = (topic_id(name, r.randrange(100)), r.choice([1, 1, 2, 5]))
@@ -130,7 +130,7 @@ class ConsumerWalk(Walk):
         return self.random.choices([current, current - 1, current + 1, -1], [90, 4, 3, 3])[0]
 
     def consumers(self):
-        """The members of the new protocol, and what is to be seen of them."""
+        """The members of the new protocol, and their visible state."""
         if not self.is_consumers():
             return {}
         return {m: row for m, row in self.state()["members"].items() if row["session"] is None}
@@ -186,7 +186,7 @@ class ConsumerWalk(Walk):
         return names, regex
 
     def enter(self, member_id=None, instance=None):
-        """Somebody joins, or joins again."""
+        """A member joins, or joins again."""
         r = self.random
         version = r.choice([0, 1, 1, 1])
         if member_id is None:
@@ -225,7 +225,8 @@ class ConsumerWalk(Walk):
         return base64.b64decode(text)
 
     def beat(self, member_id=None):
-        """A member goes on: mostly it says that it owns what it was told, sometimes that it has not revoked yet."""
+        """A member continues: usually it reports that it owns what it was assigned, sometimes that it has not revoked
+        yet."""
         r = self.random
         rows = self.consumers()
         member_id = member_id or self.pick(rows)
@@ -251,7 +252,7 @@ class ConsumerWalk(Walk):
         self.send(**fields)
 
     def come_back(self, member_id, member):
-        """A static member that was away."""
+        """A static member that was away comes back."""
         r = self.random
         names, regex = (list(member["topics"]), member["regex"] or None) if r.random() < 0.7 else self.subscription()
         self.send(
@@ -272,7 +273,7 @@ class ConsumerWalk(Walk):
                     self.beat(member_id)
 
     def odd_beat(self):
-        """Something that a member should not say."""
+        """Send a heartbeat that a member should not send."""
         r = self.random
         rows = self.consumers()
         member_id = self.pick(rows) or "stranger"
@@ -312,7 +313,7 @@ class ConsumerWalk(Walk):
         )
 
     def depart(self):
-        """A member leaves: for good, or to come back."""
+        """A member leaves: for good, or to come back later."""
         r = self.random
         rows = self.consumers()
         member_id = self.pick(rows)
@@ -369,7 +370,7 @@ class ConsumerWalk(Walk):
         self.step.configure(self.group, values)
 
     def pass_time(self):
-        """Time passes, and the members use it well."""
+        """Time passes, and the members heartbeat meanwhile."""
         self.step.sleep(self.random.choice([500, 1_000, 5_000, 12_000]))
         self.everybody_beats()
         for member_id in sorted(self.classics()):
@@ -411,7 +412,7 @@ class ConsumerWalk(Walk):
             self.step.request(message, r.choice([8, 9, 9, 9]), fail=self.failure())
 
     def commit_in_transaction_as_member(self):
-        """What a member read in its epoch, or in one before, and a producer commits for it."""
+        """A producer commits offsets for a member, in its epoch or an earlier one."""
         r = self.random
         rows = self.state()["members"] if self.is_consumers() else {}
         member_id = self.pick(rows)
@@ -454,7 +455,7 @@ class ConsumerWalk(Walk):
         asked = OffsetFetchRequestGroup(
             group_id=self.group,
             member_id=member_id,
-            # Kafka breaks over an epoch of nobody.
+            # Kafka fails on an epoch without a member.
             member_epoch=-1 if member_id is None else r.choice([epoch, epoch, epoch - 1, -1]),
             topics=r.choice([None, [OffsetFetchRequestTopics(name="orders", partition_indexes=[0, 1])]]),
         )
@@ -520,7 +521,8 @@ class ConsumerWalk(Walk):
             self.classic_join(answer[1].member_id, instance, version)
 
     def classic_goes_on(self, member_id=None):
-        """A classic member of a consumer group: Heartbeat, and if it is told so JoinGroup and SyncGroup."""
+        """A classic member of a consumer group sends Heartbeat and, if the reply asks for it, JoinGroup and
+        SyncGroup."""
         r = self.random
         rows = self.classics()
         member_id = member_id or self.pick(rows)
@@ -572,7 +574,7 @@ class ConsumerWalk(Walk):
                 self.classic_join(member_id, instance, 9)
 
     def classic_group_forms(self):
-        """A classic group whose leader assigns partitions that there are."""
+        """A classic group forms, whose leader assigns partitions that exist."""
         if self.state():
             return
         self.form()
@@ -607,7 +609,8 @@ class ConsumerWalk(Walk):
             super().everybody_syncs()
 
     def assigned_to(self, member_id):
-        """Bytes that Kafka calls malformed, when it calls them so at all; what is more wrong breaks it."""
+        """The assignment for a member; wrong bytes only of the kind that Kafka reports as malformed, because worse ones
+        break it."""
         blobs = [b"", b"\x00", encode_assignment(MemberAssignment(partitions={"orders": [0]}, version=0))]
         return self.random.choices(blobs, [2, 1, 10])[0]
 

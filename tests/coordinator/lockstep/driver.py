@@ -1,8 +1,8 @@
-"""Our coordinator and Kafka's own, step by step on one clock: each must do what the other does.
+"""kgm's coordinator and Kafka's own, step by step on one clock: each must do what the other does.
 
-Kafka goes first, and its new member ids become ours. Everything else must be equal: replies byte by byte (but for the
-order in which members, groups, topics and partitions are listed), records, timers, and the whole state of every group
-and of every offset."""
+Kafka goes first, and kgm then uses its new member ids. Everything else must be equal: replies byte by byte (except for
+the order in which members, groups, topics and partitions are listed), records, timers, and the whole state of every
+group and of every offset."""
 
 import base64
 import json
@@ -37,19 +37,19 @@ from tests.kafka.process import Child
 
 #: Kafka never answers a parked request that a repeat of the same member replaces, nor a leaver's parked SyncGroup.
 NEVER_ANSWERED = {ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.UNKNOWN_MEMBER_ID}
-#: What Kafka takes for the number of replicas if the topology does not say.
+#: The number of replicas that Kafka uses if the topology does not set one.
 _DEFAULT_REPLICAS = -1
 _PROTOCOLS = "group_coordinator_rebalance_protocols"
 KAFKAS_NAMES = {"offset_metadata_max_bytes": "offset.metadata.max.bytes"}
 
 
 class KafkasCoordinator:
-    """The JVM that answers line by line. version: of Kafka's jars, 4.0 or later. played_as: the version that the engine
-    plays beside it, if not the same."""
+    """The JVM that answers line by line. version: of Kafka's jars, 4.0 or later. played_as: the version that kgm's
+    engine plays, if it is not the same."""
 
     MAIN_CLASS = "org.apache.kafka.coordinator.group.CoordinatorOracle"
     SOURCES = ("AnyVersion", "CoordinatorOracle")
-    #: Beside them for versions that have streams groups.
+    #: In addition, for versions that have streams groups.
     STREAMS = ("StreamsStates",)
 
     def __init__(self, version=KAFKA_VERSION, *, played_as=None):
@@ -82,9 +82,9 @@ class KafkasCoordinator:
 
 
 class Lockstep:
-    """Both coordinators. `trace` tells what was done, for the report of a difference."""
+    """Both coordinators. `trace` records what was done, for the report of a difference."""
 
-    #: Whether the members of classic groups have to be in the same order, too.
+    #: Whether the members of classic groups must also be in the same order.
     KEEPS_ORDER = False
 
     def __init__(self, kafka, *, seed=0, **settings):
@@ -109,7 +109,8 @@ class Lockstep:
         self.answers = {}
         self.ids = []
         self.new_ids = []
-        # What was done, to be done again by `redo`: ids stand in it by (number of the deed, ids it gave out before).
+        # What was done, for `redo` to repeat: each id is stored as (number of the deed, number of ids that it had given
+        # out before).
         self.deeds = []
         self.origins = {}
         self.last_ticket = 0
@@ -120,7 +121,7 @@ class Lockstep:
         self._ask(op="start", now=self.now, seed=self.seed, settings=self._kafka_settings())
 
     def _ask(self, **command):
-        """Timers that mean nothing any more go with the next command."""
+        """Send a command, along with the timers that no longer mean anything."""
         stale, self.stale = self.stale, []
         return self.kafka.ask(**command, drop=stale)
 
@@ -161,7 +162,7 @@ class Lockstep:
         self.answer = self._ask(op="sleep", now=self.now)
 
     def topics(self, topics, *, racks=False):
-        """From now on there are these topics: name -> (id, partitions)."""
+        """Set the topics: name -> (id, partitions)."""
         self._deed("topics", topics, racks=racks)
         self.trace.append(f"{self.now} topics {topics}")
         while (timer := self.runtime.next_timer()) is not None and timer.deadline_ms <= self.now:
@@ -188,7 +189,7 @@ class Lockstep:
         return {"topics": rows, "version": self.image.version}
 
     def configure(self, group, values):
-        """Something is set for one group, or nothing is any more."""
+        """Set the settings of one group, or remove them."""
         self._deed("configure", group, values)
         if not values and group not in self.configs:
             return
@@ -204,7 +205,7 @@ class Lockstep:
         self._ours(lambda: self.runtime.unload(now=self.now), None)
 
     def reload(self, *, compact=False, **settings):
-        """Both start again from the log, perhaps with other settings."""
+        """Restart both from the log, perhaps with other settings."""
         self._deed("reload", compact=compact, **settings)
         self.seed += 1
         self.trace.append(f"reload {'compacted ' if compact else ''}{settings}")
@@ -275,7 +276,7 @@ class Lockstep:
         return _renamed(message, lambda text: _Id(self.origins[text]) if text in self.origins else text)
 
     def redo(self, deeds):
-        """Do these deeds of another lockstep, which had the same settings at first."""
+        """Repeat the deeds of another lockstep that began with the same settings."""
         for number, name, args, kwargs in deeds:
             self.redoing = number
             getattr(self, name)(*map(self._concrete, args), **kwargs)
@@ -328,7 +329,7 @@ class Lockstep:
             if api == ApiKey.STREAMS_GROUP_HEARTBEAT and expected.error_code == ErrorCode.UNKNOWN_SERVER_ERROR:
                 self.failed_members.add(message.member_id)
             assert ticket in ours, f"Kafka answers {ticket}: {expected}"
-            # What we say must also be what we can write.
+            # What kgm replies must also be encodable.
             said = codec.decode(response_class(api), codec.encode(ours[ticket], version), version)
             same = self.KEEPS_ORDER
             assert _sorted(said, same) == _sorted(expected, same), f"ticket {ticket}\nours   {said}\nKafka's {expected}"
@@ -345,7 +346,8 @@ class Lockstep:
         assert {producer for _, _, producer in self.answer["records"]} <= {
             -1 if self.producer is None else self.producer.producer_id
         }
-        # What Kafka writes is what we would, byte by byte: absent, null and empty are three things in a tag.
+        # kgm must write the same records byte by byte: in a tagged field, absent, null and empty are three different
+        # things.
         written = self._comparable(theirs)
         assert [self._encoded(decode_record(*row)) for row in written] == written
         ours = [self._encoded(record) for record in self.appended]
@@ -359,14 +361,15 @@ class Lockstep:
         ]
 
     def _comparable(self, rows):
-        """The records that are equal in every byte, but for their order."""
+        """The records whose bytes must be equal, except for their order."""
         return rows
 
     def _settled(self, rows):
         return _settled(rows)
 
     def _encoded(self, record):
-        """As 4.3 writes it, but for the version of offsets, which was another one when they had no topic ids."""
+        """The record as 4.3 writes it, except for the version of offsets, which was different before they had topic
+        ids."""
         key, value = encode_record(record)
         if value and isinstance(record.key, OffsetCommitKey) and not self.settings.behavior.has_topic_ids_of_offsets:
             version = min(int.from_bytes(value[:2], "big"), 3)
@@ -374,7 +377,7 @@ class Lockstep:
         return key, value
 
     def _count_places(self, ours):
-        """What the groups have come to, for whoever wants to know what has been tried at all."""
+        """Count the states that groups have reached, to show what the histories cover."""
         for group_id, before in self.types.items():
             after = ours.get(group_id)
             if (
@@ -403,15 +406,15 @@ class Lockstep:
         groups = self.engine._state.groups
         ours = {group_id: _state(group) for group_id, group in groups.items()}
         theirs = {group_id: _normal(group) for group_id, group in self.answer["groups"].items()}
-        # A simple group's first timestamp is not in the log: Kafka takes the time of replay, we take none.
+        # A simple group's first timestamp is not in the log: Kafka uses the time of the replay, kgm none.
         for group_id, group in theirs.items():
             if group_id in ours and ours[group_id].get("timestamp") == -1:
                 group["timestamp"] = -1
         assert ours.keys() == theirs.keys()
         for group_id, group in ours.items():
             if theirs[group_id].get("refresh") == [0, 0]:
-                # Kafka's index of who subscribes to what forgets nothing when a group becomes a classic one, and then
-                # looks at the topics once more for nothing.
+                # Kafka's index of subscriptions keeps its entries when a group becomes a classic one, and then
+                # refreshes the topics once more without effect.
                 groups[group_id].refresh = MetadataRefresh()
                 group["refresh"] = [0, 0]
             names = {name for name in {*group, *theirs[group_id]} if group.get(name) != theirs[group_id].get(name)}
@@ -425,8 +428,8 @@ class Lockstep:
         assert {str(id_): _rows(by_group) for id_, by_group in offsets.pending.items()} == self.answer["pending"]
 
     def _compare_timers(self):
-        # Kafka leaves some timers to fire without effect: those of members and of new groups that are gone. Another
-        # one counts groups for metrics.
+        # Kafka lets some timers fire without effect: those of members and of new groups that are gone. Another timer
+        # counts groups for metrics.
         meant = {"expire-group-metadata"}
         for group_id, group in self.answer["groups"].items():
             if group.get("type") == "consumer":
@@ -434,8 +437,8 @@ class Lockstep:
                 continue
             if group.get("type") == STREAMS:
                 meant |= {f"session-timeout-{group_id}-{id_}" for id_ in group["members"]}
-                # A heartbeat that fails may have set one for an epoch to which the member does not come: it fires
-                # without effect.
+                # A heartbeat that fails may have set one for an epoch that the member never reaches: it fires without
+                # effect.
                 meant |= {
                     f"rebalance-timeout-{group_id}-{id_}"
                     for id_, member in group["members"].items()
@@ -450,7 +453,7 @@ class Lockstep:
         theirs = {key: deadline for key, deadline in self.answer["timers"].items() if key in meant}
         self.stale = [key for key in self.answer["timers"] if key not in meant and key != "group-size-counter"]
         resolving = {f"{key.group_id}-regex" for key in self.engine.deadlines if key.kind is TimerKind.REGEX}
-        # Of a group that could not be made: Kafka's other thread then finds nothing to do.
+        # Tasks of a group that could not be created: Kafka's other thread then finds nothing to do.
         self.stale += set(self.answer["tasks"]) - resolving
         assert resolving <= set(self.answer["tasks"])
         assert self.failed is not None or resolving == set(self.answer["tasks"])
@@ -468,7 +471,7 @@ class Lockstep:
         for member_id, member in group["members"].items():
             meant.add(f"session-timeout-{group_id}-{member_id}")
             meant |= {f"join-{group_id}-{member_id}", f"sync-{group_id}-{member_id}"}
-            # Of a classic member that goes on revoking in the next epoch, Kafka's fires without effect.
+            # For a classic member that is still revoking in the next epoch, Kafka's timer fires without effect.
             may_be_stale = member["session"] is not None and self.settings.behavior.increments_epoch_of_revocation
             if member["state"] == 1 and member["epoch"] >= 0 and not may_be_stale:
                 meant.add(f"rebalance-timeout-{group_id}-{member_id}")
@@ -520,7 +523,7 @@ class Lockstep:
         self.clients_ids |= said
 
     def _new_member_id(self, prefix):
-        """The id that Kafka has just given out; a made-up one if it did not survive the step there."""
+        """The id that Kafka has just given out; a made-up one if Kafka no longer has it after the step."""
         if not self.new_ids:
             return f"{prefix}-lost-{self.last_ticket}"
         (member_id,) = self.new_ids
@@ -544,8 +547,8 @@ class Lockstep:
 
 
 def _settled(rows):
-    """Records without the order that depends on a hash map: of the tombstones of several members or regular expressions,
-    and of resolved expressions."""
+    """Records in a fixed order where Kafka's depends on a hash map: tombstones of several members or regular
+    expressions, and resolved expressions."""
     settled, run = [], []
     members = {key for key, value in rows if value is None and key[:2] in _MEMBER}
     for row in [*rows, None]:
@@ -564,7 +567,7 @@ def _settled(rows):
 
 _MEMBER, _REGEX = {b"\x00\x05", b"\x00\x13"}, b"\x00\x10"
 _OF_MEMBER = {*_MEMBER, b"\x00\x07", b"\x00\x08", b"\x00\x15", b"\x00\x16"}
-#: Timers that Kafka may leave to fire where they mean nothing any more.
+#: Timers that Kafka may let fire when they no longer mean anything.
 _NAMED_ALIKE = (TimerKind.REBALANCE, TimerKind.INITIAL_DELAY)
 
 
@@ -716,7 +719,7 @@ def _epochs(held, *, has_epochs=True):
 
 
 class _Id:
-    """Stands for a member id that will be another one the next time."""
+    """Stands for a member id that will be different next time."""
 
     def __init__(self, origin):
         self.origin = origin
@@ -760,14 +763,15 @@ def _normal(group):
 
 
 def _list_once(answer):
-    """From the time that an append has failed until the next one, Kafka may list a group twice: SnapshotRegistry puts back
-    what the operation had changed, but keeps it in the snapshot as a former value, too."""
+    """The answer with each group once. After an append has failed, and until the next one, Kafka may list a group
+    twice: SnapshotRegistry restores what the operation had changed, but also keeps it in the snapshot as a former
+    value."""
     answer.groups = [row for at, row in enumerate(answer.groups) if row not in answer.groups[:at]]
 
 
 def _sorted(message, keeps_order=False):
-    """The message with its lists of members of classic groups, groups, topics and partitions in one order; an error
-    message of any words. keeps_order: leave the members as they are."""
+    """The message with its lists of members of classic groups, groups, topics and partitions sorted, and without the
+    wording of error messages. keeps_order: leave the members as they are."""
     for name in ("error_message", "status_detail"):
         if getattr(message, name, None):
             setattr(message, name, "said")
@@ -797,7 +801,7 @@ def _sorted(message, keeps_order=False):
             if hasattr(message, "assignment_epochs"):
                 message.assignment_epochs = [epoch for _, epoch in pairs]
         elif isinstance(rows, list) and rows and not isinstance(rows[0], str):
-            # In a consumer group the order of its members decides who gets what: it has to be Kafka's.
+            # In a consumer group the order of members decides who gets what: it must be Kafka's.
             if name != "members" or not (keeps_order or hasattr(message, "assignment_epoch")):
                 rows.sort(key=lambda row: getattr(row, order if hasattr(row, order) else f"topic_{order}"))
             for row in rows:
@@ -822,7 +826,7 @@ def _sorted(message, keeps_order=False):
 
 
 def _sorted_assignment(data):
-    """An assignment of the consumer protocol with its topics in one order; other bytes as they are."""
+    """An assignment of the consumer protocol with its topics sorted; other bytes unchanged."""
     try:
         found = decode_assignment(data)
     except DecodeError:

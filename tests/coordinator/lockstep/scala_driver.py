@@ -1,6 +1,5 @@
-"""Our coordinator as Kafka 3.9 has it, and Kafka's coordinator in Scala (3.9.1), step by step on one clock.
-
-As `driver`, but the members of a group have to be in the same order, too: in replies, in records and in the group."""
+"""kgm's coordinator with the rules of Kafka 3.9, and Kafka's coordinator in Scala (3.9.1), step by step on one clock.
+Like `driver`, but the members of a group must also be in the same order: in replies, in records and in the group."""
 
 from kgm.coordinator.contract.outcome import TimerKind
 from kgm.model.broker_version import BrokerVersion
@@ -32,11 +31,11 @@ class ScalaLockstep(Lockstep):
     KEEPS_ORDER = True
 
     def _comparable(self, rows):
-        """Committed offsets are written here as 4.3 writes them, which is a version later."""
+        """The records to compare: kgm writes committed offsets as 4.3 does, in the next version of the record."""
         return [row for row in rows if row[0][:2] != _OFFSET]
 
     def _settled(self, rows):
-        """Committed offsets come in the order of a hash map."""
+        """Sorts committed offsets, which come in the order of a hash map."""
         return sorted(row for row in rows if row[0][:2] == _OFFSET) + self._comparable(rows)
 
     def _compare_groups(self):
@@ -57,7 +56,7 @@ class ScalaLockstep(Lockstep):
             assert not difference, "\n".join(difference)
 
     def _compare_timers(self):
-        """Sessions of members that wait for a reply are not compared: they end without effect here, and Kafka has no
+        """Does not compare sessions of members that wait for a reply: in kgm they end without effect, and Kafka has no
         timer for them."""
         meant = set()
         for group_id, group in self.answer["groups"].items():

@@ -37,7 +37,7 @@ KINDS = ("active_tasks", "standby_tasks", "warmup_tasks")
 
 
 class StreamsWalk(Walk):
-    """One random history. All groups have the same topology, as a rule."""
+    """One random history. Usually all groups have the same topology."""
 
     def __init__(self, kafka, seed):
         super().__init__(kafka, seed)
@@ -222,7 +222,8 @@ class StreamsWalk(Walk):
         return fields
 
     def beat(self, member_id=None):
-        """A member goes on: mostly it says that it owns what it was told, sometimes that it has not revoked yet."""
+        """A member continues: usually it reports that it owns what it was assigned, sometimes that it has not revoked
+        yet."""
         r = self.random
         rows = self.rows()
         member_id = member_id or self.pick(rows)
@@ -253,7 +254,7 @@ class StreamsWalk(Walk):
                     self.beat(member_id)
 
     def odd_beat(self):
-        """Something that a member should not say."""
+        """Send a heartbeat that a member should not send."""
         r = self.random
         rows = self.rows()
         member_id = self.pick(rows) or "stranger"
@@ -297,7 +298,7 @@ class StreamsWalk(Walk):
         ]
 
     def make_internal_topics(self):
-        """Those that the coordinator asks for are made, as a rule."""
+        """Usually creates the internal topics that the coordinator asks for."""
         wanted = {topic.name: topic.partitions for topic in self.step.new_topics}
         self.created |= wanted
         missing = {name: size for name, size in self.created.items() if name not in self.existing}
@@ -338,7 +339,7 @@ class StreamsWalk(Walk):
         self.step.configure(self.group, values)
 
     def pass_time(self):
-        """Time passes, and the members use it well."""
+        """Time passes, and the members heartbeat meanwhile."""
         self.step.sleep(self.random.choice([500, 1_000, 5_000, 12_000]))
         self.make_internal_topics()
         self.everybody_beats()
@@ -391,8 +392,8 @@ class StreamsWalk(Walk):
             super().reload()
 
     def has_offsets_before_group(self):
-        """Whether the log has offsets of a group that is not there, and then records of a streams group with that id, as
-        it is or once it is compacted. Kafka 4.2 cannot load such a log."""
+        """Whether the log, as it is or once it is compacted, has offsets of a group that does not exist, followed by
+        records of a streams group with that id. Kafka 4.2 cannot load such a log."""
         for log in (self.step.log, compacted(self.step.log)):
             offsets, groups = set(), set()
             for entry, *_ in map(read_entry, log):
@@ -443,7 +444,7 @@ class StreamsWalk(Walk):
         asked = OffsetFetchRequestGroup(
             group_id=self.group,
             member_id=member_id,
-            # Kafka breaks over an epoch of nobody.
+            # Kafka fails on an epoch without a member.
             member_epoch=-1 if member_id is None else r.choice([epoch, epoch, epoch - 1, -1]),
             topics=None,
         )

@@ -1,4 +1,5 @@
-"""What a broker's log says of rebalances, by a regular expression for each line: slow on lines made for that, and plain."""
+"""What a broker's log says about rebalances, with one plain regular expression per kind of line: slow on hostile
+lines."""
 
 import re
 from collections import defaultdict
@@ -50,7 +51,7 @@ _CLIENT = re.compile(r"client reason: (?P<reason>.*)$")
 
 
 def parse(lines):
-    """What a broker's log says of rebalances, in its order; all other lines are skipped."""
+    """What a broker's log says about rebalances, in the order of the log; all other lines are skipped."""
     left: dict[tuple[str, str], str] = {}
     pending: dict[str, list[BrokerReason]] = defaultdict(list)
     for line in lines:

@@ -34,7 +34,7 @@ def slow_histories(raw):
 
 
 def decoded(row):
-    """(group, what the fold wants of the record), or nothing."""
+    """(group, the part of the record that the fold needs), or nothing."""
     try:
         record = decode_record(row["key"], row["value"])
     except (DecodeError, TypeError):

@@ -39,7 +39,7 @@ def thrift(*fields):
 
 
 def many(kind, data, count):
-    """A list of so many elements."""
+    """A list of `count` elements."""
     return bytes([0xF0 | kind]) + varint(count) + data
 
 
@@ -58,7 +58,7 @@ def column(name):
 
 
 def page(kind, body, size, values, encoding):
-    """A page that says that it has `size` bytes when it is decompressed."""
+    """A page whose header says that it decompresses to `size` bytes."""
     details = [(1, INT32, number(values)), (2, INT32, number(encoding))]
     where = 7 if kind == 2 else 5
     if kind == 0:
@@ -68,7 +68,7 @@ def page(kind, body, size, values, encoding):
 
 
 def forged_page(path, name, mib):
-    """A column with a dictionary of one value of so many MiB, while the footer says that it has some bytes."""
+    """A column with a dictionary of one value of `mib` MiB, although the footer says that it has only a few bytes."""
     zeros = bytes(cramjam.zstd.compress(bytes(1 << 20), 3))
     first = bytes(cramjam.zstd.compress(struct.pack("<I", mib << 20), 3))
     dictionary = page(2, first + zeros * mib, (mib << 20) + 4, 1, PLAIN)
@@ -104,7 +104,7 @@ def many_row_groups(path, count):
 
 
 def same(value, count, kind=None):
-    """So many values that are one in a file."""
+    """`count` equal values, which a file stores as one."""
     return pa.DictionaryArray.from_arrays(pa.array([0] * count, pa.int32()), pa.array([value], kind))
 
 

@@ -1,4 +1,4 @@
-"""Derived tables laid out as a build leaves them, for tests that ask a store without Spark."""
+"""Derived tables laid out as a build leaves them, for tests that query a store without Spark."""
 
 import json
 
@@ -8,7 +8,7 @@ from kgm.history.store.manifest import MANIFEST
 
 
 def write_store(path, tables, *, partitions=(), cluster="test-cluster", rows_in_group=100_000):
-    """DIR/silver/NAME/p00000-b000001.parquet and so on: a file of each partition that a table has rows of."""
+    """DIR/silver/NAME/p00000-b000001.parquet and so on: a file for each partition of which a table has rows."""
     for name, table in tables.items():
         layer, _, rest = name.partition("_")
         directory = path / layer / rest

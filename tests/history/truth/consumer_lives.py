@@ -1,4 +1,4 @@
-"""As `lives`, with groups of the consumer protocol (KIP-848), whose session timeout no record has."""
+"""Like `lives`, with groups of the consumer protocol (KIP-848), whose session timeout is in no record."""
 
 from kgm.model.errors import ErrorCode as E
 from tests.coordinator.consumer.harness import REBALANCE_MS, Consumers
@@ -15,7 +15,7 @@ class ConsumerLog(Stamped, Consumers):
 
 
 class ConsumerClient(Client):
-    """One process. It gives up at once what it has to, and tells so with its next heartbeat."""
+    """One process. It immediately gives up what it must, and reports that with its next heartbeat."""
 
     def start(self):
         self.world.starts += 1

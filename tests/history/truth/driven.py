@@ -1,5 +1,4 @@
-"""A real broker and real clients, taken through everything that makes a group rebalance; what was done is the label.
-
+"""A real broker and real clients, driven through everything that makes a group rebalance; what was done is the label.
 Each script drives its own group, step by step; a step is over when the group is stable again. So the causes that the
 history gives for the time of a step must be what the step did, and nothing else."""
 
@@ -36,8 +35,8 @@ _COMMITTING = {"enable.auto.commit": "true", "auto.commit.interval.ms": "300"}
 
 @dataclass
 class Step:
-    """What was done to a group between two times (ms). expected: the cause that has to be found, None if any may be;
-    allowed: the causes that are right."""
+    """What was done to a group between two times (ms). expected: the cause that must be found, None if any is allowed;
+    allowed: the causes that count as right."""
 
     group: str
     since: int
@@ -50,7 +49,8 @@ class Broker:
     """One broker that logs the reason of each rebalance, its topics, and traffic on all of them."""
 
     def __init__(self, topics=TOPICS, *, cluster=None, knows_consumer_groups=True, traffic_every_s=0.1):
-        """cluster: another one broker; knows_consumer_groups: whether that has the consumer protocol."""
+        """cluster: a broker to use instead of a new one; knows_consumer_groups: whether it has the consumer
+        protocol."""
         self.cluster = cluster or KafkaCluster(properties=PROPERTIES, jvm_options=[*QUICK, _INFO])
         self.topics, self.traffic_every_s = dict(topics), traffic_every_s
         self.knows_consumer_groups = knows_consumer_groups
@@ -94,7 +94,7 @@ class Broker:
         return raw_table(folders(self.cluster.log_dir()), Reading())
 
     def remove(self, group, *instance_ids, member_id="", version=5):
-        """Send what an admin client sends: LeaveGroup by instance ids, or by the member id of a dynamic member. Returns
+        """Send a LeaveGroup as an admin client does: by instance ids, or by the member id of a dynamic member. Returns
         the error codes."""
         members = [
             MemberIdentity(member_id=member_id, group_instance_id=each, reason="member was removed by an admin: test")
@@ -142,7 +142,8 @@ class Drive:
 
     @contextlib.contextmanager
     def step(self, expected, *allowed, loses=None):
-        """loses: the member that is to lose its partitions; another one that does was removed by the broker, unasked."""
+        """loses: the member that should lose its partitions; any other that loses them was removed by the broker,
+        unasked."""
         since = _now()
         before = [(name, member, len(member.events)) for name, member in self.alive.items() if name != loses]
         yield
@@ -277,9 +278,9 @@ def moved(stage, rd):
 
 
 def _play(broker, script, *args):
-    """Run a script; run it again, with groups of other names, if its clients did not do what it asked for. On a machine
-    that pauses for a moment librdkafka loses the response to a heartbeat, and does not revoke its partitions until the
-    broker removes it: then what was done is not what happened."""
+    """Run a script; run it again, with other group names, if its clients did not do what it asked for. On a machine
+    that pauses for a moment, librdkafka loses the response to a heartbeat and does not revoke its partitions until the
+    broker removes it: then what happened is not what was done."""
     for attempt in range(_ATTEMPTS):
         stage = Stage(broker, attempt)
         try:

@@ -1,4 +1,4 @@
-"""How good inferred causes are where the broker's own log tells them."""
+"""How often inferred causes are right, where the broker's own log has the cause."""
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass
@@ -9,8 +9,8 @@ from kgm.history.causes.verdict import Cause
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CauseGrade:
-    """How often an inferred cause of a confidence was what the broker logged (`right`), one of several causes that came
-    together (`also`), or another one (`wrong`)."""
+    """How often an inferred cause of a given confidence was what the broker logged (`right`), one of several causes
+    that coincided (`also`), or a different one (`wrong`)."""
 
     cause: str
     confidence: str
@@ -20,7 +20,7 @@ class CauseGrade:
 
 
 def grades(rows, reasons):
-    """How good inference was where the broker's log tells. rows: before `explained`."""
+    """The grades of the causes that the broker's log has. rows: as they are before `explained`."""
     counts = defaultdict(Counter)
     rows = list(rows)
     logs = broker_log._BrokerLogs(rows, reasons)

@@ -1,8 +1,7 @@
-"""Whether verdicts are right, by what was done to the members of a group and by what its broker logged.
-
-What was done comes first: a verdict is right if each member that it names did what it says of it, or if nothing but
-what it says was done to the group. Clients also do things unasked, as when a busy machine makes them miss a session:
-then the broker's log is the judge."""
+"""Decides whether verdicts are right, from what was done to the members of a group and from what its broker logged.
+What was done comes first: a verdict is right if each member that it names did what the verdict says, or if nothing else
+was done to the group. Clients also do things unasked, for example when a busy machine makes them miss a session: then
+the broker's log decides."""
 
 import re
 from collections import defaultdict
@@ -13,21 +12,21 @@ from kgm.history.row_tables import read_rows
 from kgm.history.rows import RebalanceRow
 from tests.history.truth.grading import grades
 
-#: What a verdict says of the members that it is about, by its cause.
+#: What a verdict says about the members that it names, by its cause.
 _OF_MEMBERS = {
     "join": "joined", "bounce": "returned", "absorbed-bounce": "returned", "subscription-change": "resubscribed",
     "leave": "leave", "session-expiry": "session-expiry", "max-poll": "max-poll", "admin-removal": "admin-removal",
     "away": "away", "replaced": "returned",
 }  # fmt: skip
-#: What coordinators log of a member of a classic group whose session has expired, also in the middle of a rebalance.
+#: What coordinators log when the session of a member of a classic group expires, also in the middle of a rebalance.
 _FAILED = re.compile(r"Member (\S+) in group \S+ has failed")
 _DEPARTURES = frozenset({"leave", "session-expiry", "max-poll", "admin-removal"})
 
 
 @dataclass
 class Act:
-    """What was done to a group between two times (ms). expected: the cause that has to be found, None if any may be;
-    members: what may be said of each member, by name; causes: what may be said of the group."""
+    """What was done to a group between two times (ms). expected: the cause that must be found, None if any is allowed;
+    members: what a verdict may say about each member, by name; causes: what it may say about the group."""
 
     group: str
     since: int
@@ -39,7 +38,7 @@ class Act:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
-    """A verdict: right, wrong, or None if that is not known."""
+    """A judged verdict: right, wrong, or None if that is not known."""
 
     row: dict
     act: Act
@@ -49,8 +48,8 @@ class Judged:
 
 
 class Judge:
-    """Of one run's verdicts. names: of member ids, by group and member id. replaced_unseen: whether the broker writes no
-    record when a static member is replaced without a rebalance (before Kafka 2.6.1)."""
+    """Judges the verdicts of one run. names: members' names, by group and member id. replaced_unseen: whether the
+    broker writes no record when a static member is replaced without a rebalance (before Kafka 2.6.1)."""
 
     def __init__(self, acts, names, log, *, replaced_unseen=False):
         self.names, self.replaced_unseen = names, replaced_unseen
@@ -62,7 +61,7 @@ class Judge:
             self.reasons[reason.group_id].append(reason)
 
     def judge(self, tables):
-        """Every verdict of `gold_rebalance` and `gold_event`, then those about the ends of tenures."""
+        """Judge every verdict of `gold_rebalance` and `gold_event`, then those about the ends of tenures."""
         rows = {(row.partition, row.offset): row for row in read_rows(RebalanceRow, tables["gold_rebalance"])}
         verdicts = []
         for row in tables["gold_rebalance"].to_pylist():
@@ -80,7 +79,7 @@ class Judge:
     def _verdict(self, row, cause, confidence, logged=None):
         act = next((each for each in reversed(self.acts[row["group_id"]]) if each.since <= row["timestamp"]), None)
         if act is None or row["timestamp"] > act.until or confidence == "unknown":
-            return None  # in a step that did not come to its end
+            return None  # in a step that was not completed
         right = self._was_done(act, row, cause) or self._was_logged(act, row, cause, logged)
         return Judged(row=row, act=act, cause=cause, confidence=confidence, right=right)
 
@@ -89,7 +88,7 @@ class Judge:
         return name.removeprefix(f"{group}-") if name != "app" else self.names.get((group, who["member_id"]))
 
     def _of(self, act, row, who):
-        """What was done to a member."""
+        """What a verdict may say about a member, by what was done to it."""
         name = self._name(row, who)
         if name is None:  # it never had an assignment
             return frozenset().union(*act.members.values())
@@ -109,8 +108,8 @@ class Judge:
         return bool(people) and all(what in self._of(act, row, who) for who in people)
 
     def _was_logged(self, act, row, cause, logged):
-        """Whether the broker's log has the verdict, and what was done to its members says nothing else. logged: the row
-        of a rebalance, None for the end of a member."""
+        """Whether the broker's log supports the verdict, and nothing that was done to its members contradicts it.
+        logged: the row of a rebalance, None for the end of a member."""
         done = {what for who in row["who"] for what in self._of(act, row, who)}
         if (cause in _DEPARTURES and done & _DEPARTURES) or (cause == "bounce" and "joined" in done):
             return False
@@ -127,7 +126,7 @@ class Judge:
         return grade is not None and bool(grade.right) and (bool(same & causes) or cause == "all-gone")
 
     def recall(self, tables):
-        """(act, whether its cause was found) of each act that expects one."""
+        """(act, whether its cause was found) for each act that expects one."""
         by_group = defaultdict(list)
         for name, cause in (("gold_rebalance", "cause"), ("gold_event", "event")):
             for row in tables[name].to_pylist():

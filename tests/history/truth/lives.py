@@ -1,7 +1,7 @@
-"""Groups of simulated clients under kgm's own coordinator, in virtual time: any number of histories with known causes.
-
-A client here does what Kafka's do: it joins with the member id that it is given, lets the leader assign, heartbeats,
-commits the partitions that it owns, revokes those it has to, and joins again at once when it is no member any more."""
+"""Groups of simulated clients on kgm's own coordinator, in virtual time: any number of histories with known causes. A
+client here does what Kafka's clients do: it joins with the member id that it is given, lets the leader assign,
+heartbeats, commits the partitions that it owns, revokes those that it must, and joins again immediately when it is no
+longer a member."""
 
 import random
 
@@ -52,7 +52,7 @@ class Log(Stamped, Harness):
 
 
 class Client:
-    """One process. phase: down, joining, syncing, in. paused: it has stopped, and does not know it."""
+    """One process. phase: down, joining, syncing, in. paused: it is suspended without noticing."""
 
     def __init__(self, world, name, instance, topics):
         self.world, self.name, self.instance, self.topics = world, name, instance, topics
@@ -61,7 +61,7 @@ class Client:
         self.beat_at = self.commit_at = 0
         self.paused = False
 
-    # --- what a step does to it
+    # --- what a step does to the client
 
     def start(self):
         self.member_id, self.generation, self.owned = "", -1, {}
@@ -174,7 +174,7 @@ class Client:
 
 
 class World:
-    """A group and the steps that are done to it, some of them two actions at once."""
+    """A group and the steps that happen to it, some of them two actions at the same time."""
 
     name = "lives"
     client = Client
@@ -189,7 +189,7 @@ class World:
         self.cadence = draw.choice([1_000, 5_000])
         self.traffic = draw.random() < 0.9
         self.partitions = {"orders": draw.randrange(1, 9), "extra": 3}
-        #: Whether all clients have the same client id, as those of a library without a name for them.
+        #: Whether all clients have the same client id, as with a library that does not name them.
         self.nameless = draw.random() < 0.1
         self.log = self.new_log()
         self.clients, self.steps = [], []
@@ -220,7 +220,7 @@ class World:
         return [each for each in self.clients if each.phase != "down"]
 
     def run_until_stable(self):
-        """Run until everything that was done shows."""
+        """Run until the effects of everything that was done show."""
         self.run(self.session + 2 * self.heartbeat + 4_000)
         for _ in range(200):
             if all(each.phase == "in" for each in self.up):
@@ -274,7 +274,7 @@ class World:
         return None
 
     def close_otherwise(self):
-        """Close with LEAVE_GROUP a static member, or with REMAIN_IN_GROUP a dynamic one (KIP-1092)."""
+        """Close a static member with LEAVE_GROUP, or a dynamic one with REMAIN_IN_GROUP (KIP-1092)."""
         client = self._one()
         if client is not None:
             client.close(leaves=client.instance is not None)
@@ -289,7 +289,7 @@ class World:
         return None
 
     def pause(self):
-        """Stop a client until its session has expired, then let it go on: it joins again."""
+        """Suspend a client until its session has expired, then let it continue: it joins again."""
         client = self._one()
         if client is None:
             return None
@@ -335,7 +335,7 @@ class World:
         return {"admin-removal", "all-gone"} | (set() if stopped else {"bounce"})
 
     def remove_several(self):
-        """Remove all static members at once that are stopped with it."""
+        """Crash all static members, and later remove all of them with one request."""
         static = [each for each in self.up if each.instance is not None]
         if len(static) < 2:
             return None

@@ -3,14 +3,14 @@
 import math
 from collections import Counter, defaultdict
 
-#: How often, at least, a verdict of a confidence has to be right.
+#: How often, at least, a verdict of each confidence must be right.
 LEAST = {"certain": 0.95, "likely": 0.8}
-#: How often it is right by what the documentation promises.
+#: How often the documentation promises that it is right.
 PROMISED = {"certain": 0.99, "likely": 0.9}
 
 
 def interval(right, total, z=1.96):
-    """Wilson's score interval of a share, by default that of 95 %."""
+    """Wilson's score interval of a share, by default the 95 % interval."""
     share, width = right / total, z * z / total
     middle = share + width / 2
     half = z * math.sqrt(share * (1 - share) / total + width / (4 * total))
@@ -19,7 +19,7 @@ def interval(right, total, z=1.96):
 
 class Scores:
     """verdicts: by cause and confidence, how many are right and how many are wrong. done: by kind of step, how often its
-    cause was found and how often not. wrong: what to print of the verdicts that are wrong."""
+    cause was found and how often not. wrong: what to print about the verdicts that are wrong."""
 
     def __init__(self):
         self.verdicts = defaultdict(Counter)
@@ -41,16 +41,16 @@ class Scores:
         return counts[True] / counts.total()
 
     def counts(self, confidence):
-        """How many verdicts of a confidence are right and wrong, of all causes together."""
+        """How many verdicts of a confidence are right and how many wrong, over all causes."""
         return sum((each for (_, sure), each in self.verdicts.items() if sure == confidence), Counter())
 
     def share(self, confidence):
-        """How often verdicts of a confidence are right, of all causes together."""
+        """The share of verdicts of a confidence that are right, over all causes."""
         counts = self.counts(confidence)
         return counts[True] / counts.total()
 
     def calibration(self):
-        """What is promised of each confidence beside what was measured, as a table in Markdown."""
+        """What is promised for each confidence next to what was measured, as a Markdown table."""
         lines = ["| confidence | promised | measured | right | of |", "|---|---|---|---|---|"]
         for confidence in ("certain", "likely", "possible"):
             counts = self.counts(confidence)

@@ -1,10 +1,10 @@
-"""Groups of real clients on a real broker of any version, driven at random: labelled histories for as long as there is
-time, with other ones for each seed.
+"""Groups of real clients on a real broker of any version, driven at random: labeled histories for as long as there is
+time, different ones for each seed.
 
-Unlike in the scripts of `driven`, clients commit as rarely as they do by default, in transactions, or not at all; a step
-does not wait for a commit of each; groups have session timeouts of their own; two things may happen at once. So a log
-shows less here, and is easier to misread. The names of a story's members are letters; a name that starts again is the
-same process, as far as its ids tell."""
+Unlike in the scripts of `driven`, clients commit as rarely as they do by default, in transactions, or not at all; a
+step does not wait for a commit of each; groups have session timeouts of their own; two things may happen at the same
+time. So a log shows less here, and is easier to misread. The names of a story's members are letters; a name that starts
+again is the same process, as far as its ids show."""
 
 import contextlib
 import random
@@ -37,7 +37,7 @@ _WRITES_REPLACEMENTS = (2, 7)
 #: The first version that writes a record when a group is created.
 _WRITES_CREATIONS = (4, 0)
 _DEPARTURES = frozenset({"leave", "session-expiry", "admin-removal", "max-poll"})
-#: What may show in the next step only.
+#: What may show only in the next step.
 _LATE = _DEPARTURES | {"resubscribed"}
 
 
@@ -47,8 +47,9 @@ def _now():
 
 @dataclass
 class Run:
-    """What a broker's stories have left: its records, what was done, lines of its log, the name of each member id
-    ((group, member id) -> name), the session timeouts of groups in ms, and (group, error) of stories that ended early."""
+    """What a broker's stories left behind: its records, what was done, lines of its log, the name of each member id
+    ((group, member id) -> name), the session timeouts of groups in ms, and (group, error) of stories that ended
+    early."""
 
     version: str
     raw: pa.Table
@@ -117,7 +118,7 @@ class Stage:
 
 class Story:
     """One group. alive: its members by name; wants: the topics that each subscribes to; used: the names so far; gone:
-    what a verdict may say of members that are down."""
+    what a verdict may say about members that are down."""
 
     def __init__(self, stage, number):
         self.draw = draw = random.Random(f"story {stage.version} {stage.seed} {number}")
@@ -146,7 +147,7 @@ class Story:
 
     @contextlib.contextmanager
     def step(self, expected, members, *causes):
-        """members: what a verdict may say of each, by name; causes: what it may say of the group."""
+        """members: what a verdict may say about each, by name; causes: what it may say about the group."""
         since = _now()
         yield
         if self.alive:
@@ -214,7 +215,7 @@ class Story:
         return isinstance(self.alive[name], JavaMember)
 
     def comes(self, name):
-        """What a verdict may say of a member that starts."""
+        """What a verdict may say about a member that starts."""
         if self.nameless and self.used:
             return {name: frozenset({"joined", "returned"})}
         return {name: frozenset({"returned" if name in self.used else "joined"})}
@@ -230,15 +231,15 @@ class Story:
     # --- steps
 
     def start(self, _name=None, count=1, *, is_new=None):
-        """is_new: whether the group is; None: if nobody was in it before."""
+        """is_new: whether the group is new; None: new if it never had a member."""
         free = [each for each in _NAMES if each not in self.alive]
         names = self.draw.sample(free[: count + 2], count)
         members = {key: what for name in names for key, what in self.comes(name).items()}
         expected = "bounce" if names[0] in self.used else "join"
         if self.nameless and self.used:
-            expected = None  # who it is cannot be told from those who were there before
+            expected = None  # it cannot be told apart from earlier members
         if (not self.used if is_new is None else is_new) and self.stage.release < _WRITES_CREATIONS:
-            expected = None  # the first record of the group is that of its first generation: there is none before it
+            expected = None  # the group's first record has its first generation: no record precedes it
         # The first member may subscribe to a new topic before the coordinator knows it.
         with self.step(expected, members, *(() if self.used else ("metadata-change",))):
             for name in names:
@@ -258,8 +259,8 @@ class Story:
             self.let_expire()
 
     def close_otherwise(self, name):
-        """Leave as a static member, or stay as a dynamic one (KIP-1092), which one of the consumer protocol leaves with
-        all the same."""
+        """Leave as a static member, or stay as a dynamic one (KIP-1092); a dynamic member of the consumer protocol
+        leaves anyway."""
         if not self.is_java(name):
             return
         what = "leave" if self.static or self.consumer else "session-expiry"
@@ -297,7 +298,7 @@ class Story:
             members, causes = {"returned", "joined", "session-expiry"}, ()
         if self.nameless:
             members |= {"joined"}
-        if "extra" in self.wants[name]:  # it is back without it
+        if "extra" in self.wants[name]:  # it comes back without it
             members |= {"resubscribed"}
         with self.step("absorbed-bounce" if self.static else "bounce", {name: frozenset(members)}, *causes):
             old = self.alive.pop(name)
@@ -369,7 +370,7 @@ class Story:
             time.sleep(self.draw.choice((0, 1, self.draw.uniform(0, self.session / 1_000))))
             is_removed = self.stage.remove(self.group, *(f"{self.group}-{each}" for each in names))
             self.let_expire()
-        if not is_removed:  # the session of one was over before that
+        if not is_removed:  # the session of one had already ended
             self.acts[-1].expected = None
             for each in names:
                 self.gone[each] |= {"session-expiry"}
@@ -389,7 +390,7 @@ class Story:
                 del self.alive[name]
 
     def pause(self, name):
-        """Stop a process until its session has expired, then let it go on."""
+        """Suspend a process until its session has expired, then let it continue."""
         if self.is_java(name):
             return
         with self.step("session-expiry", {name: frozenset({"session-expiry", "returned"})}, *self.empties()):
@@ -401,7 +402,7 @@ class Story:
             member.wait_for(lambda: len(member.of_kind("assigned")) > count, "its return", 60)
 
     def stall(self, name):
-        """Stop polling for longer than max.poll.interval.ms; heartbeats go on."""
+        """Stop polling for longer than max.poll.interval.ms; heartbeats continue."""
         if not self.stalls or len(self.alive) < 2:
             return
         what = {"max-poll", "returned"} | ({"away", "session-expiry"} if self.static else set())
@@ -411,7 +412,8 @@ class Story:
             member.wait_for(lambda: len(member.of_kind("assigned")) > count, "its return", 60)
 
     def duplicate(self, name):
-        """Start another process with the same instance id: the classic one fences the first, the other is refused."""
+        """Start another process with the same instance id: in a classic group it fences the first one, with KIP-848 it
+        is refused."""
         if not self.static:
             return
         java = self.is_java(name)
@@ -423,7 +425,7 @@ class Story:
                 self.alive[name] = old
 
     def delete(self, _name):
-        """Stop all, delete the group, and begin again."""
+        """Stop all members, delete the group, and begin again."""
         if self.draw.random() < 0.5:
             return
         away = frozenset({"away", "session-expiry"} if self.static else {"leave", "session-expiry"})
@@ -436,7 +438,7 @@ class Story:
         self.start(is_new=True)
 
     def crash_and_join(self, name):
-        """Two changes at once."""
+        """Two changes at the same time."""
         if self.is_java(name):
             return
         new = next(each for each in _NAMES if each not in self.alive)
@@ -486,8 +488,8 @@ class Story:
 
 
 def play(*, version, seed, groups, seconds, restart=False):
-    """Run a broker and this many groups, all at once. restart: whether the broker is restarted in the middle, if it can
-    be."""
+    """Run a broker and `groups` groups, all at the same time. restart: whether the broker is restarted halfway, if it
+    can be."""
     stage = Stage(version, seed, groups)
     stories = [Story(stage, number) for number in range(groups)]
     with stage.open(), ThreadPoolExecutor(groups) as pool:

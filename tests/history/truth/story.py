@@ -1,7 +1,7 @@
 """What was done to the clients of tests/data/offsets-log/plain, and whether that is what a verdict says.
 
-A verdict is right if each member that it names did, according to the story, what the verdict says of it: the last thing
-that was done to it before the rebalance, within the time that such a thing takes to show."""
+A verdict is right if each member that it names did, according to the story, what the verdict says about it: the last
+thing that was done to it before the rebalance, within the time that such a thing takes to show."""
 
 import gzip
 import json
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from tests.records.real_logs import DATA
 
-#: By when the last heartbeats and the rebalance timeouts of this story have passed.
+#: The time after which the last heartbeats and the rebalance timeouts of this story have passed.
 LATE_MS = 20_000
 #: The longest time until clients look for new topics and partitions (topic.metadata.refresh.interval.ms).
 REFRESH_MS = 310_000
@@ -91,7 +91,7 @@ class Story:
             self.names[group, detail["member_id"]] = name
 
     def refreshed(self, ts):
-        """Whether clients may have learned of other topics or partitions at that time."""
+        """Whether clients may have learned of changed topics or partitions at that time."""
         return any(ts - REFRESH_MS <= at <= ts for at, _ in self.topics)
 
     def of(self, group, who):

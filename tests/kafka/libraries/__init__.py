@@ -6,7 +6,7 @@
 
 Java and librdkafka have `tests.kafka.members`; the others are programs in this folder, which get their options as JSON:
 library, bootstrap, group, topics, instance_id, client_id, assignor, protocol, session_ms, heartbeat_ms, rebalance_ms.
-What a member owns is not known here: the broker says it."""
+What a member owns is not known here: ask the broker."""
 
 from __future__ import annotations
 
@@ -27,14 +27,15 @@ from tests.needs import needs
 _FOLDER = Path(__file__).parent
 GO, NODE, PYTHON = ("sarama", "franz-go", "kafka-go"), ("kafkajs", "platformatic"), ("kafka-python", "aiokafka")
 LIBRARIES = ("java", "librdkafka", *GO, *NODE, *PYTHON)
-#: One that nobody taught kgm.
+#: A library that kgm was never taught.
 TENTH = "tenth"
-#: A process that has not closed by then is taken for one that hangs.
+#: A process that has not closed after this time is considered hung.
 _CLOSE_S = 60.0
 
 
 class LibraryProcess:
-    """A consumer in a process of its own. started_at_s: when it said so, by the monotonic clock; None before."""
+    """A consumer in a process of its own. started_at_s: when it reported its start, by the monotonic clock; None
+    before."""
 
     def __init__(self, library: str, options: dict[str, Any], log: Path) -> None:
         self.started_at_s: float | None = None
@@ -49,7 +50,7 @@ class LibraryProcess:
                     self.started_at_s = time.monotonic()
 
     def close(self) -> None:
-        """A clean stop, as the library does it by default."""
+        """A clean stop, as the library does by default."""
         self._child.stdin.write("close\n")
         self._child.wait(_CLOSE_S)
         self._reader.join()
@@ -68,7 +69,7 @@ class LibraryProcess:
 
 
 class KnownProcess:
-    """The same for a member of `tests.kafka.members`."""
+    """The same interface for a member of `tests.kafka.members`."""
 
     def __init__(self, member: Any) -> None:
         self._member = member
@@ -93,7 +94,7 @@ class KnownProcess:
 
 
 class LibraryMembers:
-    """Starts members, and crashes those that are left on leaving the `with` block."""
+    """Starts members, and crashes those that are left when the `with` block ends."""
 
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap
@@ -107,15 +108,15 @@ class LibraryMembers:
         self, library: str, *, group: str, topics: list[str], instance_id: str | None, assignor: str, session_ms: int,
         heartbeat_ms: int, rebalance_ms: int, client_id: str | None = None, protocol: str = "classic",
     ) -> LibraryProcess | KnownProcess:  # fmt: skip
-        """Start a member. Returns at once."""
+        """Start a member. Returns immediately."""
         with self._lock:
             if library in ("java", "librdkafka"):
                 if library == "java" and not self._java.members:
-                    # It stays alone in the end: a member that is killed would take its JVM along.
+                    # It will be the only one left: otherwise a killed member would take down its JVM.
                     self._java.start(group="first-of-its-jvm", topics=topics)
                 pool = self._java if library == "java" else self._librdkafka
                 if library == "java" and protocol == "consumer":
-                    pool = JavaMembers(self.bootstrap)  # one that is killed takes its JVM along
+                    pool = JavaMembers(self.bootstrap)  # a killed member takes down its JVM
                     self._alone.append(pool)
                 member = pool.start(
                     group=group, topics=topics, instance_id=instance_id, client_id=client_id, assignor=assignor,

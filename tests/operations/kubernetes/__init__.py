@@ -1,1 +1,1 @@
-"""Members and pods, as a stand-in for kubectl tells it."""
+"""Members and pods, as reported by a stand-in for kubectl."""

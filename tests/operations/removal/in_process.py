@@ -1,7 +1,7 @@
 """kgm's client and embedded clusters in one process, without sockets, on a clock that is set by hand.
 
-A removal that waits for half a minute takes milliseconds. What kgm sends goes to the embedded brokers as it is; a test may
-stand between (`World.between`): lose an answer, change it, or let something happen."""
+A removal that waits for half a minute takes milliseconds. What kgm sends goes to the embedded brokers unchanged; a test
+can intervene (`World.between`): lose an answer, change it, or let something happen."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _STEP_S = 0.2
 
 @dataclass
 class SkewedLogs:
-    """The logs of a cluster, in memory. skew_ms: how far the clock of its coordinators is ahead."""
+    """The logs of a cluster, in memory. skew_ms: how far the coordinators' clock is ahead."""
 
     skew_ms: int = 0
 
@@ -85,7 +85,7 @@ class Cluster(Driver):
         return self.ask(message, version=version, to=self.coordinator)
 
     def fail_over(self) -> None:
-        """The other broker takes over, with what was written."""
+        """Let the other broker take over, with everything that was written."""
         self.move(0, 3 - self.coordinator)
         self.load()
 
@@ -97,7 +97,7 @@ class Cluster(Driver):
 
 
 class ClassicMember:
-    """A static member of a classic group, which does nothing unasked."""
+    """A static member of a classic group that does nothing unless told to."""
 
     def __init__(self, cluster: Cluster, group: str, instance_id: str) -> None:
         self.cluster, self.group, self.instance_id = cluster, group, instance_id
@@ -105,7 +105,7 @@ class ClassicMember:
         self._ticket = 0
 
     def send_join(self) -> None:
-        """Join, again or as a process that has just started, and do not wait."""
+        """Join, again or as a newly started process, without waiting."""
         self.cluster.load()
         metadata = encode_subscription(Subscription(topics=(TOPIC,)))
         request = JoinGroupRequest(
@@ -122,7 +122,7 @@ class ClassicMember:
         return answer.leader
 
     def joined(self) -> Any:
-        """The answer to the join if there is one already."""
+        """The answer to the join, if it has arrived."""
         if self._ticket not in self.cluster.events:
             return None
         answer = self.cluster.answer(self._ticket)
@@ -130,7 +130,7 @@ class ClassicMember:
         return answer
 
     def sync(self, assignments: dict[str, list[int]] | None = None, *, check: bool = True) -> None:
-        """check: demand that it is answered at once, and well: by default the leader has come first."""
+        """check: require an immediate answer without an error; this holds if the leader has synced first."""
         blobs = {
             member_id: encode_assignment(MemberAssignment(partitions={TOPIC: partitions}))
             for member_id, partitions in (assignments or {}).items()
@@ -168,7 +168,7 @@ def form_classic(cluster: Cluster, group: str, instance_ids: list[str]) -> list[
     """A stable group; member i owns partition i."""
     members = [ClassicMember(cluster, group, name) for name in instance_ids]
     leaders = set()
-    for count in range(1, len(members) + 1):  # the last one's join waits for those who are there
+    for count in range(1, len(members) + 1):  # the join of the last one waits for the existing members
         for one in reversed(members[:count]):
             one.send_join()
         cluster.advance(0)
@@ -180,7 +180,7 @@ def form_classic(cluster: Cluster, group: str, instance_ids: list[str]) -> list[
 
 
 class DirectWire:
-    """What `HeartbeatGroup` needs of a connection."""
+    """The part of a connection that `HeartbeatGroup` needs."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -190,7 +190,7 @@ class DirectWire:
 
 
 class World:
-    """Clusters, of which one answers; a clock; whoever acts while time passes. Times in seconds."""
+    """Clusters, one of which answers; a clock; and actors that act while time passes. Times are in seconds."""
 
     def __init__(self) -> None:
         self.now_s = 1_000.0
@@ -199,7 +199,7 @@ class World:
         self.sent: list[ApiKey] = []
         #: Called with (api, request, deliver) for each request; returns the answer, or raises.
         self.between: Callable[[ApiKey, Any, Callable[[], Any]], Any] | None = None
-        #: Of the request that `between` has.
+        #: The deadline of the request that `between` is handling.
         self.deadline: Deadline | None = None
         #: Called when time has passed.
         self.actors: list[Callable[[], None]] = []
@@ -213,7 +213,7 @@ class World:
         return self.now_s
 
     def pass_by(self, seconds: float) -> None:
-        """Let time pass, in steps in which everybody acts."""
+        """Let time pass, in steps; in each step every actor acts."""
         end_s = self.now_s + seconds
         while self.now_s < end_s:
             self.now_s = min(end_s, self.now_s + _STEP_S)
@@ -224,7 +224,7 @@ class World:
                 act()
 
     def stay_silent(self, api: ApiKey) -> Any:
-        """Never answer the request that `between` has. Raises LostError when kgm waits no longer."""
+        """Never answer the request that `between` is handling. Raises LostError when kgm stops waiting."""
         assert self.deadline is not None
         began_s = self.deadline.now()
         self.pass_by(self.deadline.remaining())
@@ -242,7 +242,7 @@ class World:
 
     @contextlib.contextmanager
     def client(self, *, timeout_ms: int = 5_000) -> Iterator[AdminClient]:
-        """kgm's client of whatever answers."""
+        """kgm's client, connected to the cluster that answers."""
 
         def connect(address: Address, *_: Any, **__: Any) -> DirectConnection:
             connection = DirectConnection(self, address)
@@ -262,7 +262,7 @@ class World:
 
 
 class DirectConnection(BrokerConnection):
-    """A connection that is a call."""
+    """A connection that calls the broker directly."""
 
     def __init__(self, world: World, address: Address) -> None:
         self._world, self._cluster = world, world.clusters[world.current]

@@ -1,9 +1,9 @@
-"""Stand-ins of the programs that a command of a rollout calls, which parse their arguments as the real ones do.
+"""Stand-ins for the programs that a rollout's command calls, which parse their arguments as the real ones do.
 
-ssh joins its words and gives them to a shell. ansible takes its first argument for a host pattern. `kubectl exec` and
-`docker exec` pass their words on as they are. `sudo` runs them, and what restarts something does nothing: each other name
-does that too. A file named by CANARY appears when something ran that nobody wrote, or when ansible addresses another host
-than the one."""
+ssh joins its words and passes them to a shell. ansible treats its first argument as a host pattern. `kubectl exec` and
+`docker exec` pass their words on unchanged. `sudo` runs them; programs that restart something, and all other names, do
+nothing. The file named by CANARY appears when something ran that is not part of the command, or when ansible addresses
+a host other than the intended one."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class Interpreters:
         return {"PATH": f"{self.folder}:{os.environ['PATH']}", "CANARY": str(self.canary)}
 
     def run(self, argv: Sequence[str], environment: Mapping[str, str]) -> bool:
-        """Run a command. Returns whether something of a value was interpreted."""
+        """Run a command. Returns whether any part of a value was interpreted."""
         subprocess.run(
             argv, env=dict(environment), cwd=self.folder.parent, capture_output=True, timeout=60, check=False,
             stdin=subprocess.DEVNULL,

@@ -1,7 +1,7 @@
 """Runs kgm, and kills it at a line of its journal: `killed.py N before|torn|after ARGUMENTS...`.
 
-before: when line N is about to be written; torn: when the machine has lost its end; after: when it is on disk. Lines are
-counted by their flushes, which is what makes them safe."""
+before: when line N is about to be written; torn: when only a part of it is on disk; after: when all of it is on disk.
+Lines are counted by their flushes, which make them durable."""
 
 from __future__ import annotations
 

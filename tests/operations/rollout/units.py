@@ -36,7 +36,7 @@ sys.exit(code)
 
 @dataclass
 class Units:
-    """Consumers by the name of their unit. calls: what the command was asked for, in order."""
+    """Consumers by the name of their unit. calls: the requests that the command received, in order."""
 
     bootstrap: str
     folder: Path
@@ -71,7 +71,7 @@ class Units:
         if verb in ("stop", "restart"):
             self.stop(name)
         if verb == "restart":
-            time.sleep(self.restart_s)  # what is simulated is a process that is away for so long
+            time.sleep(self.restart_s)  # simulates a process that is away for this long
         if verb == "start":
             time.sleep(self.start_s)
         if verb in ("start", "restart") and name not in self.members:
@@ -84,7 +84,7 @@ class Units:
             member.close()
 
     def later(self, seconds: float, action: Callable[[], object]) -> None:
-        """Do something unless the test is over by then."""
+        """Do something after `seconds`, unless the test is over by then."""
         timer = threading.Timer(seconds, action)
         self._timers.append(timer)
         timer.start()
@@ -152,13 +152,13 @@ class JoinedUnits(Units):
     def start(self, name: str) -> Joiner:
         joiner = Joiner(self._server.port, self.group, name, self.options["topic"])
         joiner.join()
-        # A member that is alone computes the assignment: all six partitions are its own.
+        # The only member computes the assignment: all six partitions are its own.
         alone = {joiner.member_id: encode_assignment(MemberAssignment(partitions={joiner.topic: list(range(6))}))}
         assert joiner.sync(alone if joiner.members == [joiner.member_id] else None).error_code == 0
         return joiner
 
     def member_ids(self) -> dict[str, str]:
-        """Of the group, by instance id."""
+        """The member ids of the group, by instance id."""
         found = self._server.inspect(lambda view: view.group(self.group))
         return {one.group_instance_id: one.member_id for one in found.members}
 
@@ -180,7 +180,7 @@ def fleet(
 
 @dataclass(frozen=True)
 class Ended:
-    """How a run of kgm ended. An assertion shows `str` of it: pytest shortens what is not a text."""
+    """How a run of kgm ended. An assertion shows its `str`: pytest shortens anything that is not a string."""
 
     code: int
     out: str

@@ -1,2 +1,2 @@
-"""What brings a group into each situation, on a real Kafka where nothing else is said. A scene gets its stage, and leaves
-it as the question finds it."""
+"""Scenes that bring a group into each situation, on a real Kafka unless noted otherwise. A scene gets its stage, and
+leaves it in the state in which the question is asked."""

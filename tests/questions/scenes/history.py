@@ -1,4 +1,4 @@
-"""Scenes of what is left of the past: copied segments, metrics, and kgm's own removals."""
+"""Scenes about what the past leaves behind: copied segments, metrics, and kgm's own removals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scenes of lag: what waits, since when, and why a number is odd."""
+"""Scenes about lag: what waits, since when, and why a number is odd."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.questions.stage import COMMITS, Stage
 
 
 def nobody_reads(stage: Stage) -> None:
-    """The last member leaves, and records go on arriving."""
+    """The last member leaves, and records keep arriving."""
     last = stage.alone()
     stage.produce(5, 0, 1)
     assert [last.commit(partition, 5) for partition in (0, 1)] == [0, 0]
@@ -18,7 +18,7 @@ def nobody_reads(stage: Stage) -> None:
 
 
 def falls_behind(stage: Stage) -> None:
-    """One record a round is committed, and several arrive."""
+    """In each round one record is committed, and several arrive."""
     member, done = stage.alone(), [0]
     stage.produce(3_000, 0)  # many times what arrives in a window
 
@@ -31,7 +31,7 @@ def falls_behind(stage: Stage) -> None:
 
 
 def catches_up(stage: Stage) -> None:
-    """A record a round is committed, of those that wait."""
+    """In each round one of the waiting records is committed."""
     member, done = stage.alone(), [0]
     stage.produce(500, 0)
 
@@ -43,7 +43,7 @@ def catches_up(stage: Stage) -> None:
 
 
 def in_time(stage: Stage) -> None:
-    """One of two members has read all, the other nothing of the second half."""
+    """One of two members has read everything, the other nothing of the second half."""
     first, second = stage.stable("settle-1", "settle-2")
     stage.produce(20, 0, 1)
     assert (first.commit(0, 20), second.commit(1, 20)) == (0, 0)
@@ -52,7 +52,7 @@ def in_time(stage: Stage) -> None:
 
 
 def one_is_stuck(stage: Stage) -> None:
-    """A member commits all of one partition, again and again; in its other one a record is in its way."""
+    """A member repeatedly commits all of one partition; in its other partition, it is stuck at a record."""
     member, done = stage.alone("settle-1"), [0]
     stage.produce(200, 1)
     assert member.commit(1, 17) == 0
@@ -66,13 +66,13 @@ def one_is_stuck(stage: Stage) -> None:
 
 
 def past_the_end(stage: Stage) -> None:
-    """An offset is committed that the topic, made again since, does not have."""
+    """The committed offset does not exist in the topic, which was recreated since."""
     stage.produce(3, 0)
     stage.commit(0, 500)
 
 
 def lost_records(stage: Stage) -> None:
-    """Retention deletes what has not been read yet."""
+    """Retention deletes records that have not been read yet."""
     stage.produce(500, 0)
     member = stage.alone()
     assert member.commit(0, 3) == 0
@@ -91,7 +91,7 @@ def open_transaction(stage: Stage) -> None:
 
 
 def one_forever(stage: Stage) -> None:
-    """All records of a transaction are committed; the marker at its end is an offset, too."""
+    """All records of a transaction are committed; the marker at its end takes an offset too."""
     producer = Producer({"bootstrap.servers": stage.kafka.bootstrap, "transactional.id": stage.name, "log_level": 2})
     producer.init_transactions(60)
     producer.begin_transaction()

@@ -1,4 +1,4 @@
-"""Scenes of members: those that died, those with one name, those with nothing to do, and those that nobody sees."""
+"""Scenes about members: dead ones, duplicates of one instance id, idle ones, and invisible ones."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def dies_static(stage: Stage) -> None:
 
 
 def dies_static_848(stage: Stage) -> None:
-    """The same with the new protocol, of which its members here know heartbeats and commits."""
+    """The same with the new protocol; the members here only send heartbeats and commits."""
     group = stage.heartbeats()
     for number in (1, 2):
         group.join(f"member-{number}", f"shop-{number}")
@@ -43,7 +43,7 @@ def dies_static_848(stage: Stage) -> None:
 
 
 def says_it_will_be_back(stage: Stage) -> None:
-    """A static member of a consumer group is shut down as for a restart, and does not come back."""
+    """A static member of a consumer group shuts down as for a restart, and does not come back."""
     group = stage.heartbeats()
     group.join("first", "shop-1")
     group.join("second", "shop-2")
@@ -53,8 +53,8 @@ def says_it_will_be_back(stage: Stage) -> None:
 
 
 def fence_each_other(stage: Stage) -> None:
-    """Two processes run with one instance id, and each starts again when it is fenced: closer together than one process
-    could start again."""
+    """Two processes run with the same instance id, and each restarts when it is fenced: sooner than a single process
+    could restart."""
     stage.alone("shop-1")
     starts = [stage.joiner("shop-1") for _ in range(4)]
     for one in starts:
@@ -63,7 +63,7 @@ def fence_each_other(stage: Stage) -> None:
 
 
 def is_taken(stage: Stage) -> None:
-    """A second process with the instance id of a member of a consumer group."""
+    """A second process starts with the instance id of a member of a consumer group."""
     stage.start(stage.java, protocol="consumer", instance_id="shop-1", client_id="owner")
     refused = stage.start(stage.rd, protocol="consumer", instance_id="shop-1", settled=0)
     assert refused.wait_event("error", "fatal").data["error"] == "UNRELEASED_INSTANCE_ID"
@@ -84,7 +84,7 @@ def owns_the_same(stage: Stage) -> None:
 
 
 def sends_no_assignment(stage: Stage) -> None:
-    """A leader that sends bytes which are no assignment."""
+    """A leader sends bytes that are not an assignment."""
     one = stage.joiner("shop-1")
     assert one.join().error_code == 0
     assert one.sync({one.member_id: b"\x00\x01\x7f\xff\xff\xff"}).error_code == 0
@@ -111,7 +111,7 @@ def is_in_no_group(stage: Stage) -> None:
 
 
 def assigns_itself(stage: Stage) -> None:
-    """A consumer that uses assign, and commits."""
+    """A consumer assigns its partitions itself, and commits."""
     stage.produce(9, 0)
     stage.commit(0, 4)
 
@@ -127,12 +127,12 @@ def does_not_see(stage: Stage) -> None:
 
 
 def subscribes_in_vain(stage: Stage) -> None:
-    """A Java client subscribes to a topic whose name is misspelled, too."""
+    """A Java client also subscribes to a topic whose name is misspelled."""
     stage.start(stage.java, topics=[stage.topic, f"{stage.name}-inn"])
 
 
 def topic_was_deleted(stage: Stage) -> None:
-    """librdkafka takes a topic that is deleted out of its subscription."""
+    """librdkafka removes a deleted topic from its subscription."""
     old = f"{stage.name}-old"
     config = COMMITS | {"topic.metadata.refresh.interval.ms": "1000"}
     member = stage.start(stage.rd, topics=[stage.topic, old], settled=4, config=config)
@@ -141,7 +141,7 @@ def topic_was_deleted(stage: Stage) -> None:
 
 
 def are_two_applications(stage: Stage) -> None:
-    """Two applications with the same group.id, each of which wants all of its own topic."""
+    """Two applications with the same group.id, each of which subscribes to a topic of its own."""
     stage.start(stage.rd, client_id="mail-sender", settled=2)
     stage.start(stage.rd, client_id="report-writer", topics=[f"{stage.name}-old"], settled=2)
 
@@ -159,7 +159,7 @@ def has_odd_names(stage: Stage) -> None:
 
 
 def is_half_upgraded(stage: Stage) -> None:
-    """A member of the classic protocol is in a consumer group, beside one of the new protocol."""
+    """A consumer group has a member of the classic protocol next to one of the new protocol."""
     group = stage.heartbeats()
     group.join("shop-new", "shop-1")
     group.heartbeat_until_stable()

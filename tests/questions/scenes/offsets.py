@@ -1,4 +1,4 @@
-"""Scenes of committed offsets: deleted, expired, jumped back, and groups that nobody needs any more."""
+"""Scenes about committed offsets: deleted, expired, jumped back, and groups that are no longer needed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def topic_is_deleted(stage: Stage) -> None:
 
 
 def jumps_back(stage: Stage) -> None:
-    """A member commits less than before; when it has left, somebody resets the offset."""
+    """A member commits a lower offset than before; after it has left, the offset is reset."""
     stage.produce(10, 0, 1)
     member = stage.alone("ledger-1")
     for offset in (5, 8, 6):
@@ -42,8 +42,8 @@ def jumps_back(stage: Stage) -> None:
 
 
 def expires(stage: Stage) -> None:
-    """One of two committed offsets is to be kept for 1 ms; the embedded server looks for such ones each 50 ms, where a
-    broker does each ten minutes."""
+    """One of two committed offsets has a retention of 1 ms; the embedded server looks for expired offsets every 50 ms,
+    a broker every ten minutes."""
     stage.commit(1, 4)
     row = OffsetCommitRequestPartition(partition_index=0, committed_offset=7)
     topics = [OffsetCommitRequestTopic(name=stage.topic, partitions=[row])]
@@ -63,5 +63,5 @@ def is_dead(stage: Stage) -> None:
 
 
 def is_in_use(stage: Stage) -> None:
-    """A member is there."""
+    """The group has a member."""
     assert stage.alone("ledger-1").commit(0, 0) == 0

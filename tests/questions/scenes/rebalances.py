@@ -1,4 +1,4 @@
-"""Scenes of rebalances: those that do not end, those that come again and again, and members that are refused."""
+"""Scenes about rebalances: those that do not end, those that recur, and members that are refused."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from tests.kafka.secured import GROUP_MAX_SIZE
 from tests.questions.stage import Stage
 from tests.waiting import until
 
-#: So far above a session of 6 s that no session can have expired as late.
+#: So far above a session timeout of 6 s that no session can expire as late as this.
 POLL_MS = 15_000
 #: On a busy machine a session may expire first.
 _STALLS = 3
 
 
 def does_not_rejoin(stage: Stage) -> None:
-    """A static member's process does nothing any more; another one joins."""
+    """A static member's process hangs; another member joins."""
     slow = stage.alone("billing-1")
     assert slow.commit(0, 0) == 0
     newcomer = stage.joiner("billing-2")
@@ -34,7 +34,7 @@ def does_not_assign(stage: Stage) -> None:
 
 
 def does_not_revoke(stage: Stage) -> None:
-    """A member is asked to give up partitions, and goes on with its work."""
+    """A member is asked to give up partitions, but keeps working on them."""
     group = stage.heartbeats()
     group.join("billing-a", None)
     group.heartbeat_until_stable()
@@ -48,7 +48,7 @@ def does_not_revoke(stage: Stage) -> None:
 
 
 def stops_polling(stage: Stage) -> None:
-    """An application does not poll: its library leaves the group, and joins again."""
+    """An application stops polling: its library leaves the group, and joins again."""
     stalled = stage.start(stage.java, max_poll_interval_ms=POLL_MS, client_id="stalled")
     other = stage.start(stage.rd, max_poll_interval_ms=POLL_MS, client_id="other", settled=0)
     wait_settled([stalled, other], 2, 60)
@@ -70,7 +70,7 @@ def stops_polling(stage: Stage) -> None:
 
 
 def mismatches(stage: Stage) -> None:
-    """A client whose assignor the group does not use."""
+    """A client has an assignor that the group does not use."""
     stage.start(stage.java, assignor="range")
     refused = stage.start(stage.rd, assignor="cooperative-sticky", settled=0)
     assert refused.wait_event("error", "fatal").data["error"] == "INCONSISTENT_GROUP_PROTOCOL"

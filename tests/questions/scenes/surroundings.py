@@ -1,4 +1,4 @@
-"""Scenes of what is around a group: rights, listeners, logins, coordinators, and the wrong cluster."""
+"""Scenes about a group's surroundings: rights, listeners, logins, coordinators, and the wrong cluster."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ def _login(stage: Stage, user: str = USER) -> None:
 
 
 def no_right_to_the_topic(stage: Stage) -> None:
-    """A login that may see the group, and not the topic that it reads."""
+    """A login may see the group, but not the topic that it reads."""
     stage.kafka.add_absent_member(stage.name, "vault-1")
     stage.kafka.allow(USER, "DESCRIBE", group=stage.name)
     _login(stage)
 
 
 def no_right_to_the_log(stage: Stage) -> None:
-    """A login that may see the group, and not what its coordinator wrote."""
+    """A login may see the group, but not what its coordinator wrote."""
     no_right_to_the_topic(stage)
 
 
@@ -45,12 +45,13 @@ def wrong_password(stage: Stage) -> None:
 
 
 def plain_to_tls(stage: Stage) -> None:
-    """The port of the TLS listener, and a client that does not know of TLS."""
+    """A client without TLS connects to the port of the TLS listener."""
     stage.bootstrap = stage.kafka.bootstrap_of("SSL")
 
 
 def advertised_nowhere(stage: Stage) -> None:
-    """The bootstrap address leads to the broker, and the address that it advertises leads nowhere: as through a tunnel."""
+    """The bootstrap address leads to the broker, but the address that it advertises leads nowhere, as through a
+    tunnel."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     stage.addresses.append(f"127.0.0.1:{port}")
@@ -64,7 +65,7 @@ def advertised_nowhere(stage: Stage) -> None:
 
 
 def loads(stage: Stage) -> None:
-    """The coordinator of the group says that it loads, and goes on saying so."""
+    """The coordinator of the group keeps answering that it is loading."""
     stage.alone("vault-1")
     proxy = stage.behind_proxy()
 
@@ -76,12 +77,12 @@ def loads(stage: Stage) -> None:
 
 
 def hangs(stage: Stage) -> None:
-    """A broker that accepts connections and does not answer."""
+    """A broker accepts connections but does not answer."""
     stage.behind_proxy().always(ApiKey.API_VERSIONS, BlackHole())
 
 
 def another_cluster(stage: Stage) -> None:
-    """The address leads to another cluster than it did."""
+    """The address now leads to another cluster."""
     stage.alone("vault-1")
 
 

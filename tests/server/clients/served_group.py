@@ -1,4 +1,4 @@
-"""A group as the embedded server's coordinator has it, for tests with real clients."""
+"""A group as the embedded server's coordinator sees it, for tests with real clients."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.waiting import until
 
 
 def group(server: Any, group_id: str = "g") -> Any:
-    """What the coordinator has now, or None."""
+    """The group that the coordinator has now, or None."""
     return server.inspect(lambda view: view.group(group_id))
 
 
@@ -19,13 +19,13 @@ def session_end_ms(view: Any, member_id: str) -> int:
 
 
 def now_ms() -> int:
-    """By the clock of embedded servers."""
+    """The time on the clock of embedded servers."""
     return WallClock().now()
 
 
 def wait_heartbeats(server: Any, count: int = 5, group_id: str = "g") -> None:
-    """Wait until each member of a classic group has sent so many heartbeats in one generation: a member that wants to
-    join again says so before. Each heartbeat moves the end of the member's session."""
+    """Wait until each member of a classic group has sent `count` heartbeats in one generation: a member that wants to
+    join again does so sooner. Each heartbeat moves the end of the member's session."""
     ends: dict[str, set[int]] = {}
     seen = None
 

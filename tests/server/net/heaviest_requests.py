@@ -1,5 +1,4 @@
-"""Run as a script: the most expensive requests that fit the limits, one after the other, each on a new broker.
-
+"""A script that sends the most expensive requests that fit the limits, one after the other, each to a new broker.
 Prints one line of JSON: the slowest request's CPU time in s, and by how many MiB memory has grown over all of them."""
 
 import json
@@ -72,7 +71,7 @@ def main():
     for n in (30_000, 1_000_000 // 24):
         for message in requests(n):
             frame = encode_request(message, version=message.MAX_VERSION, correlation_id=1, client_id=None)
-            frames.append(frame[: 2**20])  # what is longer arrives cut short
+            frames.append(frame[: 2**20])  # longer frames are truncated
     del message
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     slowest, which = 0.0, ""

@@ -10,10 +10,10 @@ from tests.kafka.broker import KafkaCluster
 from tests.kafka.versions import broker_of
 from tests.server.wire.play import TOPICS
 
-#: There is one partition of __consumer_offsets, so that one broker coordinates every group.
-#: quick: the first member of a group forms it alone, at once. slow: time for several to join at the start, room for
-#: two members, targets of consumer groups six seconds apart, a broker that looks for expired offsets every second (and drops Empty groups that have none), and
-#: another one beside it (`at=other`).
+#: There is one partition of __consumer_offsets, so that one broker coordinates every group. quick: the first member of
+#: a group forms it alone, immediately. slow: time for several to join at the start, room for two members, targets of
+#: consumer groups six seconds apart, a broker that looks for expired offsets every second (and drops Empty groups that
+#: have none), and a second broker (`at=other`).
 BROKERS = {"quick": 1, "slow": 2}
 SETTINGS = {
     "quick": {
@@ -41,7 +41,7 @@ SETTINGS = {
         "offsets.topic.num.partitions": "1",
     },
 }
-#: With one thread for each, a real broker works off requests in the order in which it has read them.
+#: With one thread of each kind, a real broker processes requests in the order in which it has read them.
 IN_ORDER = {
     "num.network.threads": "1",
     "num.io.threads": "1",
@@ -59,7 +59,7 @@ def real(kind: str) -> Iterator[str]:
 
 @contextlib.contextmanager
 def real_of(version: str) -> Iterator[str]:
-    """A broker of another version, as far as the quick one can be had there; gives its address."""
+    """A broker of another version, configured like the quick one as far as that version allows; gives its address."""
     settings = {name: value for name, value in SETTINGS["quick"].items() if "consumer" not in name}
     in_order = {name: value for name, value in IN_ORDER.items() if "coordinator" not in name}
     with broker_of(version, {**settings, **in_order}) as cluster:
@@ -74,7 +74,7 @@ def served(kind: str, *options: str) -> Iterator[str]:
     command += ["--brokers", str(BROKERS[kind])]
     command += [word for name, count in TOPICS.items() for word in ("--topic", f"{name}:{count}")]
     command += [word for name, value in SETTINGS[kind].items() for word in ("--set", f"{name}={value}")]
-    command += ["--set", "turn.max.ms=60000"]  # in the order of arrival, as the real one
+    command += ["--set", "turn.max.ms=60000"]  # in the order of arrival, as on the real one
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
     try:
         assert process.stdout is not None

@@ -26,7 +26,7 @@ from tests.server.wire.requests import UNKNOWN_TOPIC_ID, VERBS, millis
 from tests.server.wire.story import Step, Story
 
 PATIENCE_S = 60
-#: Runs at a time: of those that are busy, and of those that mostly wait.
+#: How many runs play at the same time: busy ones, and ones that mostly wait.
 AT_ONCE, WAITING_AT_ONCE = 48, 160
 PATIENT_THEMES = ("time", "slow", "deviations", "consumer_time")
 NOTHING = "(nothing)"
@@ -85,7 +85,7 @@ class Connection:
         """Wait until the server has read what was sent, so that it comes before what others send from now on.
 
         Kafka reads a socket in the order in which it finds bytes, and says nothing about a request that it parks;
-        the kernel's table of sockets tells that the bytes are no longer in the server's buffer."""
+        the kernel's table of sockets shows that the bytes are no longer in the server's buffer."""
         here, there = self._writer.get_extra_info("sockname")[1], self._writer.get_extra_info("peername")[1]
         try:
             await self._writer.drain()
@@ -96,10 +96,10 @@ class Connection:
                 raise
 
     async def _is_hung_up(self) -> bool:
-        """Whether the server has closed the connection, and so takes nothing any more."""
+        """Whether the server has closed the connection, and so no longer reads from it."""
         with contextlib.suppress(ConnectionError):
             await self._writer.drain()
-            await asyncio.sleep(0.01)  # for the loop to see what the kernel has seen
+            await asyncio.sleep(0.01)  # lets the event loop see what the kernel has seen
             return self._reader.at_eof()
         return True
 
@@ -144,7 +144,7 @@ def shows(step: Step, reply: Any) -> bool:
 
 
 class Actor:
-    """Somebody with a connection and, once it joined, ids."""
+    """An actor of a story: a connection and, once it has joined, ids."""
 
     def __init__(self, name: str, connection: Connection) -> None:
         self.name = name
@@ -178,7 +178,7 @@ class Actor:
 
 async def _warm_up_transactions(connection: Connection) -> None:
     """Wait until there is a coordinator for every transactional id."""
-    for number in range(16):  # ids for each of the few partitions of its log
+    for number in range(16):  # enough ids for each of the few partitions of its log
         reply: Any = None
         while reply is None or reply.error_code:
             await connection.send(FindCoordinatorRequest(key=f"warm-{number}", key_type=1), 2, "wire")
@@ -218,7 +218,7 @@ class Server:
             await asyncio.sleep(_POLL_S)
         topics = [MetadataRequestTopic(name=name) for name in TOPICS]
         found: Any = await connection.send(MetadataRequest(topics=topics), 12, "wire")
-        if found is None:  # a broker that has no topic ids, or does not tell them
+        if found is None:  # a broker that has no topic ids, or does not report them
             await connection.close()
             connection = await Connection.open((host, int(port)))
             found = await connection.send(MetadataRequest(topics=topics), 9, "wire")
@@ -268,11 +268,11 @@ class Run:
         return {**self._server.topic_ids, **self._own_topics}.get(name, UNKNOWN_TOPIC_ID)
 
     def topic(self, name: str) -> str:
-        """The name of a topic of this run only, or of one that there always is."""
+        """The name of a topic of this run only, or of one that always exists."""
         return name if name in TOPICS else self._prefix + name
 
     def new_id(self, actor: "Actor") -> str:
-        """A member id that a client makes: the same one each time that the story is played, so that hashes are equal."""
+        """A member id made by a client: the same each time that the story is played, so that hashes are equal."""
         count = self._counts[actor.name] = self._counts.get(actor.name, 0) + 1
         made = hashlib.sha256(f"{self._story.name}/{actor.name}/{count}".encode()).digest()
         found = base64.urlsafe_b64encode(bytes([made[0] & 0x7F]) + made[1:16]).decode().rstrip("=")
@@ -298,7 +298,7 @@ class Run:
             self._labels[found] = f"@{actor.name}" + (str(count) if count > 1 else "")
 
     async def _meet_topics(self, step: Step, actor: "Actor") -> None:
-        """Wait until the broker knows the topics of a step as they are to be, and learn their ids."""
+        """Wait until the broker knows the topics of a step in their expected form, and learn their ids."""
         wanted = {self.topic(name): int(value) for name, value in step.options.items()}
         while True:
             topics = [MetadataRequestTopic(name=name) for name in wanted]
@@ -315,7 +315,7 @@ class Run:
             await asyncio.sleep(_POLL_S)
 
     async def _probe(self, actor: "Actor", names: list[str]) -> int:
-        """How many partitions of these topics the coordinator knows of, which learns of them after the broker."""
+        """How many partitions of these topics the coordinator knows; it learns of them later than the broker."""
         beat = ConsumerGroupHeartbeatRequest(
             group_id=f"{self._prefix}probe-{next(self._server.numbers)}",
             member_id="probe",
@@ -367,7 +367,7 @@ class Run:
         if step.verb == "hears":
             return await self._hears(actor)
         if step.verb == "listens":
-            # What Kafka never answers, kgm may.
+            # kgm may answer what Kafka never answers.
             assert actor.pending is not None
             await asyncio.wait([actor.pending], timeout=_LISTENS_S)
             return await self._hears(actor) if actor.pending.done() else (actor.pending_version, ["(silence)"])
@@ -396,7 +396,7 @@ class Run:
         return version, [self._heard(actor, found)]
 
     def _nobody_was_answered(self) -> None:
-        """A reply is to be heard right after the step that brought it about."""
+        """Check that no reply is left: the step right after the one that caused a reply must hear it."""
         for actor in self._actors.values():
             if actor.pending is not None and actor.pending.done():
                 raise StoryError(f"{actor.name} has been answered already: {actor.pending.result()}")
@@ -469,8 +469,7 @@ class Run:
         return version, lines
 
     async def _until(self, step: Step, actor: Actor, build: Any, version: int) -> Message:
-        """Describe again and again until the group is in the state `words[0]`, and has members=N if that is said, or
-        epoch=N."""
+        """Describe repeatedly until the group is in the state `words[0]` and, if given, has members=N or epoch=N."""
         wanted = int(step.options["members"]) if "members" in step.options else None
         epoch = int(step.options["epoch"]) if "epoch" in step.options else None
         while True:
@@ -483,7 +482,7 @@ class Run:
 
     async def _form(self, step: Step) -> str:
         """Bring actors (`a`, `b:instance`) into a Stable group, each with its own name in capitals for an assignment;
-        with readable=yes with a partition of orders each."""
+        with readable=yes, with a partition of orders each."""
         names = [word.partition(":")[0] for word in step.words]
         for word in step.words:
             name, colon, instance = word.partition(":")

@@ -1,8 +1,8 @@
-"""Rewrite the answers in the stories with what real brokers answer. Themes may be named; without, all are done.
+"""Rewrite the answers in the stories with what real brokers answer: the named themes, or all if none is named.
 
     python -m tests.server.wire.record [--check-kgm] [theme ...]
 
---check-kgm plays them on `kgm serve` too, and tells the differences."""
+--check-kgm also plays them on `kgm serve`, and reports the differences."""
 
 import argparse
 import asyncio
@@ -74,7 +74,7 @@ def _write(one, runs):
 
 
 def differences(one, runs, *, of_kgm=False):
-    """What was answered otherwise than the story says, in words. A run that is None was not played."""
+    """The differences between the answers and the story, as texts. A run that is None was not played."""
     found = []
     for number, (versions, run) in enumerate(zip(one.runs(), runs, strict=True)):
         if run is None:

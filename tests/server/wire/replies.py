@@ -1,10 +1,10 @@
 """A reply as one line of text that is the same from every server that behaves the same.
 
-The rules. Left out: throttle_time_ms, features in ApiVersions, and fields with Kafka's default. Named instead of shown: member ids (the prefix,
-and who got it), group ids (as in the story), topic ids, producer ids, the cluster id, the
-coordinator's number, addresses. Sorted, because Kafka
-takes the order from a hash map or from the order in which partitions of its log answered: see `UNORDERED`. ListGroups
-and Metadata show what belongs to the story only; ApiVersions only the APIs that kgm serves."""
+The rules. Left out: throttle_time_ms, features in ApiVersions, and fields with Kafka's default. Named instead of shown:
+member ids (the prefix, and who got it), group ids (as in the story), topic ids, producer ids, the cluster id, the
+coordinator's number, addresses. Sorted, because in Kafka the order comes from a hash map or from the order in which
+partitions of its log answered: see `UNORDERED`. ListGroups and Metadata show only what belongs to the story,
+ApiVersions only the APIs that kgm serves."""
 
 import re
 from typing import TYPE_CHECKING, Any
@@ -39,7 +39,8 @@ UNORDERED = {
     ("MetadataResponseTopic", "partitions"),
     ("ConsumerGroupDescribeResponse", "groups"),
 }
-#: Of which ApiVersions is held against Kafka's: what kgm serves of a coordinator's and a consumer's world.
+#: The APIs whose versions in ApiVersions are compared with Kafka's: those that kgm serves for coordinators and
+#: consumers.
 COMPARED_APIS = {
     ApiKey.PRODUCE,
     ApiKey.FETCH,
@@ -73,7 +74,7 @@ COMPARED_APIS = {
     ApiKey.DESCRIBE_CONFIGS,
     ApiKey.INCREMENTAL_ALTER_CONFIGS,
 }
-#: Every server has its own words here.
+#: Structs with an error text, which each server words in its own way.
 _WORDED = {
     "AlterConfigsResourceResponse",
     "ConsumerGroupHeartbeatResponse",
@@ -85,14 +86,14 @@ _WORDED = {
 }
 NOT_SHOWN = {
     "throttle_time_ms",
-    # What a broker offers beyond the APIs themselves; kgm serve has no such features.
+    # What a broker offers in addition to the APIs; kgm serve has no such features.
     "supported_features",
     "finalized_features",
     "finalized_features_epoch",
     "documentation",
 }
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
-#: Kafka's own writing of one, which ids of members of consumer groups are.
+#: An id as Kafka writes it; member ids of consumer groups look like this.
 _BARE = re.compile(r"[A-Za-z0-9_-]{22}")
 _SUBSCRIPTIONS = ("metadata", "member_metadata")
 
@@ -116,7 +117,7 @@ def _struct(struct: Struct, run: "Run") -> dict[str, str]:
         if name == "error_message" and type(struct).__name__ in _WORDED and value is not None:
             value = "<text>" if value else ""
         if type(struct).__name__ == "CreatableTopicResult" and name in ("configs", "topic_id"):
-            continue  # topics have none here; and an id that is made for a validation means nothing
+            continue  # topics have none here; and an id made only for a validation means nothing
         text = _value(struct, name, value, run)
         if text:
             shown[name] = text
@@ -175,7 +176,7 @@ def _error(code: int) -> str:
 
 
 def _concerns(message: Message, item: Any, run: "Run") -> bool:
-    """Whether a row has to do with the story: brokers are full of groups and topics of others."""
+    """Whether a row belongs to the story: brokers are full of other stories' groups and topics."""
     match message.API_KEY:
         case ApiKey.LIST_GROUPS:
             return run.is_own(item.group_id)
@@ -192,6 +193,6 @@ def new_ids(text: str) -> list[str]:
 
 
 def id_in(member_id: str) -> str | None:
-    """What is random in a member id."""
+    """The random part of a member id; None if there is none."""
     found = _UUID.search(member_id)
     return found[0] if found is not None else member_id if _BARE.fullmatch(member_id) else None

@@ -1,8 +1,9 @@
 """What the verbs of a story send. Options are words like `session=500ms`; each verb lists its own below.
 
-Common options: retry=ERROR,... (send again until the reply has none of them) at=other (the broker beside the coordinator, on the slow cluster) group=g (names a group of the run; `group=` is the empty id), v=N (this version only), member= (`@b` is
-b's member id, `@b.old` the one before it), instance= (`-` for none), generation= (a number, +1 or `previous`, seen
-from what the actor knows). An actor that has joined is known by its own ids if nothing else is said."""
+Common options: retry=ERROR,... (send again until the reply has none of them) at=other (the broker that is not the
+coordinator, on the slow cluster) group=g (names a group of the run; `group=` is the empty id), v=N (this version only),
+member= (`@b` is b's member id, `@b.old` the one before it), instance= (`-` for none), generation= (a number, +1 or
+`previous`, seen from what the actor knows). An actor that has joined uses its own ids unless others are given."""
 
 import re
 from collections.abc import Callable
@@ -77,7 +78,7 @@ Bounds = tuple[int, int | None]
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """build: the message for one version. bounds: the versions that can carry what the step says."""
+    """build: makes the message for one version. bounds: the versions that have all fields that the step uses."""
 
     key: ApiKey
     build: Callable[["Step", "Actor", int, "Run"], Message]
@@ -96,7 +97,7 @@ def millis(text: str) -> int:
 
 
 def partitions(words: tuple[str, ...]) -> dict[str, list[tuple[int, str]]]:
-    """{topic: [(partition, what stands behind "=")]} of words like `orders-0=5`."""
+    """{topic: [(partition, the text after "=")]} of words like `orders-0=5`."""
     found: dict[str, list[tuple[int, str]]] = {}
     for word in words:
         name, _, value = word.partition("=")
@@ -187,7 +188,7 @@ def sync(step: "Step", actor: "Actor", version: int, run: "Run") -> Message:
 
 
 def _share(text: str) -> bytes:
-    """An assignment: as consumers write it if it begins with an exclamation mark."""
+    """The bytes of an assignment: in the consumers' format if the text begins with an exclamation mark."""
     if not text.startswith("!"):
         return text.encode()
     wanted = {topic: [index for index, _ in rows] for topic, rows in partitions(tuple(text[1:].split("+"))).items()}
@@ -233,8 +234,8 @@ def _leave_bounds(step: "Step", *, static: bool) -> Bounds:
 
 def beat(step: "Step", actor: "Actor", version: int, run: "Run") -> Message:
     """epoch=0 (to join; else what the actor knows) topics=orders,... regex= assignor= rack= rebalance=30s
-    owns=orders-0,... (of a member that joins: nothing, `-` for null), and for each of them null if it is not said; who
-    joins subscribes to orders if it says nothing else. regex stands behind the run's own prefix, rawregex does not."""
+    owns=orders-0,... (for a member that joins: nothing, `-` for null). Each of them is null if it is not given, except
+    that a member that joins subscribes to orders by default. regex gets the run's prefix, rawregex does not."""
     options = step.options
     epoch = int(options["epoch"]) if "epoch" in options else actor.generation
     joins = epoch == 0
@@ -271,7 +272,7 @@ def _beat_bounds(step: "Step", *, static: bool) -> Bounds:
 
 def streams_beat(step: "Step", actor: "Actor", version: int, run: "Run") -> Message:
     """sources=orders,... changelog=NAME or NAME:PARTITIONS repartition=NAME sink=NAME: the one subtopology of a member
-    that joins, of which everything may be left out."""
+    that joins; every part may be left out."""
     options = step.options
     name, _, size = options.get("changelog", "").partition(":")
     changelogs = [TopicInfo(name=name, partitions=int(size or 0))] if name else []
@@ -526,7 +527,7 @@ def add_offsets(step: "Step", actor: "Actor", version: int, run: "Run") -> Messa
 
 
 def txn_commit(step: "Step", actor: "Actor", version: int, run: "Run") -> Message:
-    """orders-0=5 ... as: generation= member= instance= (v3+), without which nothing is said of a member"""
+    """orders-0=5 ... generation= member= instance= (v3+; without these the request names no member)"""
     topics = []
     for topic, rows in partitions(step.words).items():
         parts = []

@@ -37,7 +37,7 @@ class Step:
 
 @dataclass(slots=True, kw_only=True)
 class Story:
-    """A scenario; `layout` keeps the text around its steps, so that it can be written again."""
+    """A scenario; `layout` keeps the text around its steps, so that the file can be rewritten."""
 
     theme: str
     title: str
@@ -59,7 +59,7 @@ class Story:
             if step.verb == "form":
                 seats = [word.partition(":") for word in step.words]
                 instances |= {name: instance for name, colon, instance in seats if colon}
-                # Joins and syncs are sent for each of them.
+                # `form` sends a JoinGroup and a SyncGroup for each of its actors.
                 for api, floor in (("JoinGroup", 5), ("SyncGroup", 3)):
                     if instances:
                         self._narrow(found, api, floor, None)
@@ -162,7 +162,7 @@ def _is_option(word: str) -> bool:
 
 
 def text_of(stories: list[Story]) -> str:
-    """The file again, with the answers that the steps have now."""
+    """The text of the file, with the current answers of the steps."""
     lines: list[str] = []
     for story in stories:
         for item in story.layout:

@@ -1,4 +1,4 @@
-"""A world in which a test is the coordinator."""
+"""A world in which the test plays the coordinator."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class ManualWorld(World):
         """Ignore it."""
 
     def until_sent(self, kind):
-        """Let time pass until such a request is sent."""
+        """Let time pass until a request of this kind is sent."""
         while not self.sent or not isinstance(self.sent[-1][0], kind):
             self.run_next()
         return self.sent[-1]

@@ -1,4 +1,4 @@
-"""What is done to a real group, and what came of it."""
+"""What is done to a real group, and what happened."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kgm.simulation.report.prediction import Prediction
 
 __all__ = ["Case", "Outcome", "Rolling", "Stop", "one_of_each_kind"]
 
-#: A restart that takes longer is beyond the session timeout of the groups here.
+#: A restart that takes longer than this exceeds the session timeout of the groups here.
 _LATE_MS = 5_000
 
 
@@ -21,9 +21,9 @@ class Case:
     """A group and what is done to it. who: positions of the members that bounce; likewise scale_in and remove.
 
     kind: "rd", "java", or "both" (librdkafka in even positions). half_dynamic: members in odd positions are dynamic.
-    tell_heartbeat: whether a prediction for classic members is told their heartbeat interval. freed: members that were killed
-    are removed before they start again. retry_ms: after which a refused member is started again. migrate: members of a
-    classic group come back with the consumer protocol."""
+    tell_heartbeat: whether a prediction for classic members is given their heartbeat interval. freed: members that were
+    killed are removed before they start again. retry_ms: the delay after which a refused member is started again.
+    migrate: members of a classic group come back with the consumer protocol."""
 
     kind: str = "rd"
     static: bool = True
@@ -61,7 +61,7 @@ class Case:
 
     @property
     def action(self) -> str:
-        """What is done, in one word."""
+        """The action, in one word."""
         for name, is_done in (
             ("migrate", self.migrate), ("scale in", self.scale_in), ("scale out", self.scale_out), ("remove", self.remove),
             ("crash", self.stop is Stop.CRASH), ("late", self.restart_ms > _LATE_MS), ("roll", self.rolling),
@@ -72,7 +72,7 @@ class Case:
 
     @property
     def batches(self) -> tuple[tuple[int, ...], ...]:
-        """Who is down at the same time, in order."""
+        """The positions that are down at the same time, batch by batch, in order."""
         if self.rolling is None:
             return (self.who,) if self.who else ()
         size = self.rolling.max_unavailable
@@ -80,7 +80,7 @@ class Case:
 
 
 def one_of_each_kind(cases: Sequence[Case]) -> list[Case]:
-    """One for each action, of memberships and libraries in turn."""
+    """One case for each action, taking memberships and libraries in turn."""
     kinds: defaultdict[str, list[Case]] = defaultdict(list)
     for case in cases:
         kinds[case.action].append(case)
@@ -98,7 +98,7 @@ class Outcome:
 
     generations, rebalances: epochs and target assignments of a consumer group. restarts_ms, retries_ms: how long each
     process was really away, after it was stopped or refused, until the next one was ready to join. handovers: how often
-    the members themselves said that they had got a partition that another one had before."""
+    a member itself reported that it got a partition that another one had before."""
 
     before: GroupSnapshot
     plan: Plan

@@ -1,4 +1,4 @@
-"""Predicts a case, and then does it with real clients on a real Kafka.
+"""Predicts a case, and then carries it out with real clients on a real Kafka.
 
 Members join, the group is described, kgm predicts from that snapshot, the plan is carried out, and once the group is
 stable it is described again. Generations, epochs and target assignments are read from `__consumer_offsets`, where the
@@ -40,8 +40,8 @@ def played(
     threads: int,
     configure: Callable[[Any, str], None] = lambda _kafka, _group_id: None,
 ) -> Iterator[dict[Case, Future[Outcome]]]:
-    """All cases, done on one broker, some at a time, each with a group of its own. configure: is called with the id of
-    each group before it has members."""
+    """All cases, carried out on one broker, several at a time, each with a group of its own. configure: called with the
+    id of each group before the group has members."""
     counts = {case.partitions for case in cases}
     kafka.create_topics({f"{name}-{count}": count for name in terms.topics for count in counts})
     with JavaMembers(kafka.bootstrap) as java, ThreadPoolExecutor(threads) as pool:
@@ -51,15 +51,15 @@ def played(
         futures = {
             case: pool.submit(play, case, kafka, java, terms, group_id, configure) for case, group_id in groups.items()
         }
-        wait(futures.values())  # what the tests work out would disturb those that are not over yet
+        wait(futures.values())  # the tests' computations would disturb cases that are still running
         yield futures
 
 
 def play(
     case: Case, kafka: Any, java: JavaMembers, terms: Terms, group_id: str, configure: Callable[[Any, str], None]
 ) -> Outcome:
-    """Predict, then do it. On a machine so busy that the broker refuses a member or loses one before anything is
-    predicted, another group is formed."""
+    """Predict the case, then carry it out. If the machine is so busy that the broker refuses or loses a member before
+    the prediction, another group is formed."""
     for attempt in range(_ATTEMPTS):
         name = f"{group_id}-{attempt}"
         configure(kafka, name)
@@ -119,8 +119,8 @@ def _play(group: RealGroup) -> Outcome:
 
 
 def _planned(group: RealGroup) -> tuple[GroupSnapshot, Plan]:
-    """The group and the plan as `kgm simulate-bounce GROUP` has them. Only of a classic group is kgm told the timeouts,
-    as an operator would who has no right to read the log."""
+    """The group and the plan as `kgm simulate-bounce GROUP` has them. Only for a classic group is kgm given the
+    timeouts, as by an operator who has no right to read the log."""
     case, terms = group.case, group.terms
     with connect(group.kafka.bootstrap, timeout_ms=20_000) as cluster:
         live = live_group(cluster, group.group_id)
@@ -148,7 +148,7 @@ def _planned(group: RealGroup) -> tuple[GroupSnapshot, Plan]:
 
 
 def latest_generation(values: Sequence[object]) -> int:
-    """The last generation of a classic group, or the last epoch of a consumer group, by its records."""
+    """The last generation of a classic group, or the last epoch of a consumer group, from its records."""
     generations = [value.generation for value in values if isinstance(value, GroupMetadataValue)]
     return max([*generations, *(value.epoch for value in values if isinstance(value, ConsumerGroupMetadataValue))])
 

@@ -1,4 +1,4 @@
-"""A group of real clients on a real Kafka: members by position, what is done to them, and what they say happened."""
+"""A group of real clients on a real Kafka: members by position, what is done to them, and what they report."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from kgm.records.record import Record, decode_record
 from tests.kafka.members import JavaMembers, Member, RdMembers
 from tests.simulation.reality.case import Case, Stop
 
-#: What a client that the broker refuses ends with.
+#: Errors with which a client ends when the broker refuses it.
 _REFUSALS = ("UNRELEASED_INSTANCE_ID", "GROUP_ID_NOT_FOUND")
 _NOT_UPGRADED = "group id does not exist"
 #: How the keys of committed offsets begin.
@@ -33,8 +33,8 @@ _java_lock = threading.Lock()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """What the groups of one protocol have in common. topics: the names of two, without their number of partitions.
-    kafka_version: what predictions are told."""
+    """What the groups of one protocol have in common. topics: the names of two topics, without their number of
+    partitions. kafka_version: the version that is passed to predictions."""
 
     prefix: str
     protocol: str
@@ -47,13 +47,13 @@ class Terms:
 
 
 class NotFormedError(Exception):
-    """The group did not become what the case begins with."""
+    """The group did not reach the state with which the case begins."""
 
 
 @dataclass(slots=True)
 class RealGroup:
-    """The members of one case. alive: those that run, by position. own: a Java consumer of the consumer protocol
-    that is to be killed has a JVM of its own, the first time."""
+    """The members of one case. alive: the running ones, by position. own: a JVM for a Java consumer of the consumer
+    protocol that will be killed, the first time."""
 
     case: Case
     kafka: Any
@@ -66,10 +66,10 @@ class RealGroup:
     own: dict[int, JavaMembers] = field(default_factory=dict)
     refused: int = 0
     retried_at_s: dict[int, float] = field(default_factory=dict)
-    #: Since when a position has no process, because it was stopped or refused.
+    #: The time since which a position has had no process, because it was stopped or refused.
     down_since_s: dict[int, float] = field(default_factory=dict)
     refused_since_s: dict[int, float] = field(default_factory=dict)
-    #: When members were killed, by name: they say nothing themselves.
+    #: When members were killed, by name: they report nothing themselves.
     crashed_at_s: dict[str, float] = field(default_factory=dict)
     #: How long positions really were without a process that was ready to join.
     restarts_ms: list[int] = field(default_factory=list)
@@ -97,8 +97,8 @@ class RealGroup:
     # -- doing
 
     def form(self) -> None:
-        """All members, and every partition owned. Raises NotFormedError if one was refused, or all does not come to
-        rest."""
+        """Start all members, and wait until every partition is owned. Raises NotFormedError if a member was refused, or
+        the group does not settle."""
         began = time.monotonic()
         for position in range(self.case.members):
             self.start(position)
@@ -128,7 +128,7 @@ class RealGroup:
                 self._starting.append((member, since_s.pop(position), spans))
 
     def stop(self, positions: Sequence[int], how: Stop) -> None:
-        """Stop them at the same time, and wait until they have."""
+        """Stop these members at the same time, and wait until they have stopped."""
         going = {position: self.alive.pop(position) for position in positions}
         threads = [
             threading.Thread(target=self._stop, args=(position, member, how)) for position, member in going.items()
@@ -151,8 +151,8 @@ class RealGroup:
         self.down_since_s[position] = closed[-1].at_s if closed else asked_s
 
     def leavers(self, positions: Sequence[int]) -> list[MemberToRemove]:
-        """Whom `kgm remove-members` names: static members by instance id alone, dynamic ones (which must be alive still)
-        by member id."""
+        """The members as `kgm remove-members` names them: static ones by instance id alone, dynamic ones (which must
+        still be alive) by member id."""
         return [
             MemberToRemove(member_id=self.alive[position].member_id)
             if (name := self.instance_id(position)) is None
@@ -166,7 +166,7 @@ class RealGroup:
             cluster.leave_group(self.group_id, list(leavers), reason="test", deadline=cluster.deadline)
 
     def carry_out(self) -> GroupSnapshot:
-        """Do what the case says, and wait until the group is stable."""
+        """Carry out the case's actions, and wait until the group is stable."""
         case = self.case
         new = range(case.members, case.members + case.scale_out)
         if case.scale_in or case.remove:
@@ -205,9 +205,10 @@ class RealGroup:
     def wait_stable(
         self, *, with_lingering: bool, timeout_s: float = 100.0, quiet_s: float | None = None
     ) -> GroupSnapshot:
-        """Wait until the group is Stable, those alive are members, every partition is owned once, and this stays so.
+        """Wait until the group is Stable, all running processes are members, every partition is owned once, and this
+        persists.
 
-        with_lingering: also until stopped processes are members no more."""
+        with_lingering: also wait until stopped processes are no longer members."""
         quiet_s = self.terms.quiet_s if quiet_s is None else quiet_s
         with connect(self.kafka.bootstrap, timeout_ms=20_000) as cluster:
             return self._stable(cluster, with_lingering, timeout_s, quiet_s)
@@ -219,7 +220,7 @@ class RealGroup:
         while True:
             self._see_to_refused()
             owned = sorted(partition for member in self.alive.values() for partition in member.assignment)
-            # What members say costs nothing: the broker is asked once they have what they are to have.
+            # Asking members costs nothing: the broker is asked once they own what they should.
             snapshot = self.describe(cluster) if owned == (self.partitions if self.alive else []) else None
             ids = set() if snapshot is None else {member.member_id for member in snapshot.members}
             now = (snapshot and snapshot.state, snapshot and snapshot.group_epoch, sorted(ids), owned)
@@ -236,7 +237,7 @@ class RealGroup:
             time.sleep(0.15)
 
     def _is_stable(self, snapshot: GroupSnapshot, ids: set[str], *, with_lingering: bool) -> bool:
-        """Whether those alive, who own all partitions, are the members, and the group is at rest."""
+        """Whether the running processes, which own all partitions, are the members, and the group is at rest."""
         live = {member.member_id for member in self.alive.values()}
         are_members = live == ids if with_lingering else live <= ids
         if not self.alive:
@@ -245,7 +246,7 @@ class RealGroup:
         return snapshot.state in states and are_members and "" not in live and not self.retried_at_s
 
     def _see_to_refused(self) -> None:
-        """A refused client has ended. If the case says so it is started again after a while."""
+        """Note refused clients, which have ended, and start them again after a while if the case says so."""
         for position, member in list(self.alive.items()):
             if member.fatal is not None:
                 fatal = member.of_kind("fatal")[0]
@@ -266,7 +267,7 @@ class RealGroup:
         self._starting.clear()
 
     def stopped_ms(self, started: float, ended: float) -> int:
-        """How long partitions had no consumer, added up, by what the members themselves say."""
+        """How long partitions had no consumer, added up in ms, as the members themselves report."""
         total = 0.0
         for partition in self.partitions:
             spans = []
@@ -293,8 +294,8 @@ class RealGroup:
         return round(total * 1000)
 
     def handovers(self, started: float) -> int:
-        """How often since then a member got a partition that another one had before, by what they say themselves. A
-        process with the instance id of an earlier one is the same consumer."""
+        """How often since `started` a member got a partition that another one had before, as the members themselves
+        report. A process with the instance id of an earlier one counts as the same consumer."""
         taken = []
         for number, member in enumerate(self.everyone):
             before: frozenset[Any] = frozenset()
@@ -310,7 +311,7 @@ class RealGroup:
         return count
 
     def story(self, started: float) -> tuple[str, ...]:
-        """What the members say happened, in ms since then."""
+        """The events that the members report, with times in ms since `started`."""
         rows = []
         for member in self.everyone:
             for event in member.events:
@@ -322,13 +323,13 @@ class RealGroup:
 
 
 def group_values(group: RealGroup) -> list[Message | None]:
-    """The values of all records of a group in `__consumer_offsets` but commits, in order."""
+    """The values of all records of a group in `__consumer_offsets` except commits, in order."""
     return values_by_group(group.kafka.bootstrap, group.group_id)[group.group_id]
 
 
 def values_by_group(bootstrap: str, part: str) -> Mapping[str, list[Message | None]]:
-    """The values of all records in `__consumer_offsets` but commits by group, in order. part: what the ids of the groups
-    contain; others share the broker."""
+    """The values of all records in `__consumer_offsets` except commits, by group, in order. part: a text that the ids
+    of these groups contain; other groups share the broker."""
     values: defaultdict[str, list[Message | None]] = defaultdict(list)
     for record in _records(bootstrap, part.encode()):
         group_id = getattr(record.key, "group", None) or getattr(record.key, "group_id", None)

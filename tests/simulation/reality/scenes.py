@@ -1,7 +1,6 @@
-"""Scenes of client libraries, drawn at random: predicted from a live group, and then done to it.
-
-The judge is the broker alone: its descriptions, and the generations in `__consumer_offsets`. What members say is not
-needed, so that any library can be in a scene."""
+"""Scenes with client libraries, drawn at random: predicted from a live group, and then carried out on it. Only the
+broker judges: its descriptions, and the generations in `__consumer_offsets`. Nothing that members report is needed, so
+any library can be in a scene."""
 
 from __future__ import annotations
 
@@ -27,7 +26,7 @@ from tests.simulation.reality.play import counted, latest_generation
 from tests.simulation.reality.real_group import values_by_group
 
 ASSIGNORS: Final[Mapping[str, tuple[str, ...]]] = {
-    # The last as in an upgrade: with the eager one beside it, the cooperative one keeps nothing.
+    # The last one as in an upgrade: with the eager assignor next to it, the cooperative one keeps nothing.
     "java": ("range", "roundrobin", "sticky", "cooperative-sticky", "cooperative-sticky,range"),
     "librdkafka": ("range", "roundrobin", "cooperative-sticky"),
     "franz-go": ("range", "roundrobin", "sticky", "cooperative-sticky"),
@@ -43,25 +42,26 @@ ASSIGNORS: Final[Mapping[str, tuple[str, ...]]] = {
 CONSUMER_LIBRARIES: Final = ("java", "librdkafka", "franz-go", "platformatic")
 SERVER_ASSIGNORS: Final = ("uniform", "range")
 _NEVER_STATIC: Final = ("kafka-go", "kafkajs")
-#: Those with which a change that comes late is not over when the group is stable for a moment.
+#: Libraries whose changes come late, so that a group that is stable for a moment may still change.
 _SLOW: Final = ("kafka-go", "kafkajs")
 ACTIONS: Final = ("one", "leader", "rolling", "two", "late", "quick crash", "out", "in", "remove")
 PARTITIONS: Final = (5, 12, 13)
 HEARTBEAT_MS, REBALANCE_MS = 1_000, 20_000
 _PATIENCE_S = 90.0
-#: So long before the end of a session the last heartbeat may have been, and a join the broker was asked about.
+#: The margin before the end of a session, for the time since the last heartbeat and since the broker was asked about a
+#: join.
 _SPARE_MS = 2_000
 _LOOK_S = 0.3
 COUNTS: Final = ("generations", "rebalances", "moved_partitions")
 
 
 class NotFormedError(Exception):
-    """The group did not become what the scene begins with, or did not come to rest at its end."""
+    """The group did not reach the state with which the scene begins, or did not settle at its end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scene:
-    """A group and what is done to it. libraries, static: of each member by position. topics: (name, partitions)."""
+    """A group and what is done to it. libraries, static: for each member, by position. topics: (name, partitions)."""
 
     libraries: tuple[str, ...]
     static: tuple[bool, ...]
@@ -83,21 +83,22 @@ class Scene:
 
     @property
     def session_ms(self) -> int:
-        """Longer than the longest fetch of the slow ones, which send no heartbeats meanwhile."""
+        """Longer than the longest fetch of the slow libraries, which send no heartbeats during a fetch."""
         return 15_000 if any(name in _SLOW for name in self.libraries) else 6_000
 
     @property
     def quiet_s(self) -> float:
-        """How long nothing changes in a group at rest."""
+        """How long nothing must change before the group counts as settled."""
         return 8.0 if any(name in _SLOW for name in self.libraries) else 2.5
 
 
 def some_scene(chance: random.Random, library: str, *, mixed: float = 0.2) -> Scene:
-    """A scene of this library. mixed: the share of those with a member of another one too, where that can be."""
+    """A scene with this library. mixed: the share of scenes that also have a member of another library, where that is
+    possible."""
     assignor = chance.choice(ASSIGNORS[library])
     number = chance.randint(2, 4)
     libraries = [library] * number
-    # Those that cannot read the subscriptions of the others, and end where they lead.
+    # Libraries with unreadable subscriptions, and the libraries that end when they lead and cannot read those.
     unreadable, ending = ("kafka-go", "platformatic"), ("java", "kafka-python")
     apart = unreadable if library in ending else ending if library in unreadable else ()
     others = [name for name in LIBRARIES if name not in (library, *apart) and assignor in ASSIGNORS[name]]
@@ -146,12 +147,12 @@ class Outcome:
 
     @property
     def plan_carried_out(self) -> Plan:
-        """With the restarts that were measured, where a process was late."""
+        """The plan, with the measured restart times if a process was late."""
         late_ms = max(self.restarts_ms, default=0) - self.plan.restart_time_ms
         return self.plan if late_ms <= LONGEST_START_MS else replace(self.plan, restart_times_ms=self.restarts_ms)
 
     def span(self, name: str) -> tuple[int, int]:
-        """From the least to the most that was predicted."""
+        """The lowest and the highest value that was predicted."""
         if self.prediction.ranges is None:
             value = getattr(self.prediction.typical, name)
             return value, value
@@ -166,7 +167,7 @@ class Outcome:
 
     @property
     def misses(self) -> list[str]:
-        """What was not as predicted, in words."""
+        """What was not as predicted, as texts."""
         found = [
             f"{name} {getattr(self, name)}, predicted {least} to {most}"
             for name in COUNTS
@@ -211,11 +212,11 @@ class _Group:
     group_id: str
     alive: dict[int, Any] = field(default_factory=dict)
     restarts_ms: list[int] = field(default_factory=list)
-    #: The member ids that processes of a position had before, and since when it has none.
+    #: The member ids that earlier processes of a position had, and the time since which it has had no process.
     _former: set[str] = field(default_factory=set)
     _away_since_s: dict[int, float] = field(default_factory=dict)
     _starting: list[tuple[int, Any, float]] = field(default_factory=list)
-    #: When the broker was first seen to have the new process of a position.
+    #: When the broker first listed the new process of a position.
     _seen_at_s: dict[int, float] = field(default_factory=dict)
     _leader: int | None = None
 
@@ -334,7 +335,7 @@ class _Group:
         return self.wait_stable()
 
     def wait_stable(self, quiet_s: float | None = None) -> GroupSnapshot:
-        """Wait until the members are those that run, each partition has one owner, and this stays so."""
+        """Wait until the running processes are the members, each partition has one owner, and this persists."""
         quiet_s = self.scene.quiet_s if quiet_s is None else quiet_s
         began, since, last = time.monotonic(), 0.0, None
         while True:
@@ -370,10 +371,10 @@ class _Group:
     def _note_starts(self) -> None:
         for position, process, since_s in self._starting:
             assert process.started_at_s is not None
-            # The broker has never had a process that it has refused.
+            # A process that the broker refused was never listed.
             seen_at_s = self._seen_at_s.get(position, process.started_at_s)
             away_ms = [round((at_s - since_s) * 1_000) for at_s in (process.started_at_s, seen_at_s)]
-            # On a busy machine a process that has started in time may join too late.
+            # On a busy machine a process that started in time may join too late.
             is_late = away_ms[0] < self.scene.session_ms - _SPARE_MS < away_ms[1]
             self.restarts_ms += away_ms if is_late else away_ms[:1]
         self._starting.clear()

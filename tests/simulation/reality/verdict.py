@@ -1,9 +1,7 @@
-"""Whether what happened is what was predicted.
-
-A plan says how long a restart takes. A real one takes longer, on a busy machine much longer: then something else was
-done than was planned, and another prediction is due. So a run in which a process was late is held against predictions
-for the plan as it was carried out, with the shortest and with the longest restart that was measured; any other run
-against the prediction for the plan."""
+"""Decides whether what happened is what was predicted. A plan says how long a restart takes. A real one takes longer,
+on a busy machine much longer: then what was done was not the plan, and needs another prediction. So a run in which a
+process was late is compared with predictions for the plan as it was carried out, with the shortest and with the longest
+restart that was measured; any other run is compared with the prediction for the plan."""
 
 from __future__ import annotations
 
@@ -17,7 +15,7 @@ from kgm.simulation.report.prediction import Prediction, Range
 from kgm.simulation.simulation import Simulation
 from tests.simulation.reality.case import Case, Outcome
 
-#: How often an exact prediction is played to see by how much its times differ.
+#: How often an exact prediction is played to see how much its times vary.
 _DRAWS = 40
 COUNTS = ("generations", "rebalances", "moved_partitions", "handovers")
 
@@ -34,7 +32,7 @@ def plans_carried_out(outcome: Outcome) -> tuple[Plan, Plan]:
 
 
 def was_on_time(outcome: Outcome) -> bool:
-    """Whether every process was ready to join as soon as predictions take for granted."""
+    """Whether every process was ready to join as soon as predictions assume."""
     plan = outcome.plan
     late_ms = [restart_ms - plan.restart_time_ms for restart_ms in outcome.restarts_ms]
     late_ms += [retry_ms - (plan.retry_every_ms or 0) for retry_ms in outcome.retries_ms]
@@ -42,14 +40,14 @@ def was_on_time(outcome: Outcome) -> bool:
 
 
 def predictions_for(outcome: Outcome) -> list[Prediction]:
-    """What the run is held against."""
+    """The predictions with which the run is compared."""
     if was_on_time(outcome):
         return [outcome.prediction]
     return [simulate(outcome.before, plan) for plan in plans_carried_out(outcome)]
 
 
 def assert_counts(case: Case, outcome: Outcome, predictions: Sequence[Prediction]) -> None:
-    """Counts and owners are equal where the predictions are exact, and else inside of their ranges."""
+    """Counts and owners are equal where the predictions are exact, and otherwise within their ranges."""
     story = "\n".join(outcome.story)
     for name in COUNTS:
         least, most = _span(predictions, name)
@@ -66,7 +64,7 @@ def assert_counts(case: Case, outcome: Outcome, predictions: Sequence[Prediction
 
 
 def _span(predictions: Sequence[Prediction], name: str) -> tuple[int, int]:
-    """From the least to the most that any of them predicts."""
+    """The lowest and the highest value that any of them predicts."""
     ranges = [_range(prediction, name) for prediction in predictions]
     return min(one.min for one in ranges), max(one.max for one in ranges)
 
@@ -80,9 +78,9 @@ def _range(prediction: Prediction, name: str) -> Range:
 
 
 def assert_stopped(case: Case, outcome: Outcome, predictions: Sequence[Prediction], heartbeat_ms: int) -> None:
-    """Partitions were without a consumer about as long as predicted."""
+    """Partitions had no consumer for about as long as predicted."""
     least, most = stopped_span_ms(outcome, predictions)
-    # A member learns of what it gets with its next heartbeat, which may be due at once.
+    # A member learns what it gets with its next heartbeat, which may be due immediately.
     sooner_ms = 1_000 + outcome.prediction.typical.moved_partitions * heartbeat_ms / 2
     # Each partition may be stopped for longer where this machine is slow after a process is ready to join.
     later_ms = case.partitions * case.topics * 1_000 * len(case.batches or (1,))
@@ -90,10 +88,8 @@ def assert_stopped(case: Case, outcome: Outcome, predictions: Sequence[Predictio
 
 
 def stopped_span_ms(outcome: Outcome, predictions: Sequence[Prediction]) -> tuple[int, int]:
-    """From the least to the most partition-milliseconds without a consumer.
-
-    Times are never exact: where a prediction is exact otherwise, the plan as it was carried out is played again and
-    again."""
+    """The fewest and the most partition-milliseconds without a consumer. Times are never exact: even where a prediction
+    is otherwise exact, the plan as it was carried out is played many times."""
     spans = []
     for plan, prediction in zip(plans_carried_out(outcome), [*predictions, predictions[0]], strict=False):
         if prediction.ranges is not None:

@@ -1,4 +1,4 @@
-"""Applications of Kafka Streams to play with."""
+"""Kafka Streams applications for tests to simulate."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from kgm.model.work import MemberWork
 from tests.simulation.groups import member
 
 PARTITIONS = 6
-#: The members of a streams group: of three processes of two threads.
+#: The members of a streams group: three processes with two threads each.
 THREADS = tuple(f"m-{process}-{thread}" for process in (1, 2, 3) for thread in (1, 2))
 
 
 def application(name="app", *, standbys=1, **changes) -> GroupSnapshot:
-    """Three static processes of two threads, on the hosts h1, h2 and h3. Subtopology 0 reads the topic and has no state;
-    1 has some, and a copy of each task in the next process."""
+    """Three static processes with two threads each, on the hosts h1, h2 and h3. Subtopology 0 reads the topic and has
+    no state; subtopology 1 has state, and a copy of each task in the next process."""
     members = []
     for place in range(PARTITIONS):
         process, number = divmod(place, 2)
@@ -36,7 +36,7 @@ def application(name="app", *, standbys=1, **changes) -> GroupSnapshot:
 
 
 def streams_group(name="app", *, standbys=1, **changes) -> GroupSnapshot:
-    """The application with the streams protocol (KIP-1071): no member is static."""
+    """The application as a group of the streams protocol (KIP-1071): no member is static."""
     classic = application(name, standbys=standbys, type="streams", protocol_type="streams", assignor=None)
     members = tuple(
         replace(one, group_instance_id=None, member_id=thread)

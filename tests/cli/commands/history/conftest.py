@@ -10,7 +10,7 @@ SEGMENTS = f"segments:{DATA / 'plain'}"
 
 @pytest.fixture(scope="session")
 def tables():
-    """What is derived from the segments, in one process."""
+    """The tables derived from the segments, in this process."""
     from kgm.history.in_process import derive_source
 
     return derive_source("segments", DATA / "plain", most_bytes=1 << 30)

@@ -10,7 +10,7 @@ GROUP_METADATA = 2
 
 @cache
 def records():
-    """Of each classic group its GroupMetadata records in order, a None value for a tombstone."""
+    """The GroupMetadata records of each classic group, in order, with None for a tombstone's value."""
     found = defaultdict(list)
     for number in partitions("plain"):
         for line in truth("plain", number):
@@ -20,7 +20,8 @@ def records():
 
 
 def transitions():
-    """(group, generation before, generation after, timestamp, owners before, owners after) wherever it rises."""
+    """(group, generation before, generation after, timestamp, owners before, owners after) wherever the generation
+    rises."""
     for group, lines in records().items():
         before = None
         for line in lines:
@@ -54,7 +55,7 @@ def owners(line):
 
 
 def classic_groups():
-    """What the broker said of its classic groups when it had loaded the segments, by id."""
+    """What the broker reported about its classic groups after it had loaded the segments, by id."""
     return {group["groupId"]: group for group in groups("plain") if group["type"] == "classic"}
 
 

@@ -1,4 +1,4 @@
-"""Pages read back: as a tree of elements, and as what a real browser makes of them."""
+"""Reads pages back: as a tree of elements, and as a real browser shows them."""
 
 import re
 import subprocess
@@ -53,7 +53,7 @@ class _Builder(HTMLParser):
 
 
 def tree(page: str) -> Node:
-    """The page as elements, which have to nest."""
+    """The page as a tree of elements, which must nest."""
     builder = _Builder()
     builder.feed(page)
     builder.close()
@@ -86,7 +86,7 @@ def assert_stands_alone(page: str):
             assert name not in ("href", "src", "style", "srcset", "xlink:href"), name
             assert not name.startswith("on"), name
     for sheet in found.all("style"):
-        assert not re.search(r"url\((?!#)", sheet.text)  # but of this page
+        assert not re.search(r"url\((?!#)", sheet.text)  # except within this page
         assert "@import" not in sheet.text
     assert len(found.all("style")) == 1
 
@@ -123,7 +123,7 @@ def print_out(page, folder) -> bytes:
 
 
 def dom(page, folder) -> Node:
-    """What the browser makes of the page, its scripts included."""
+    """The DOM that the browser builds from the page, after its scripts have run."""
     return tree(_run(folder, page, "--virtual-time-budget=5000", "--dump-dom").decode())
 
 

@@ -1,6 +1,6 @@
-"""A consumer of kafka-python or aiokafka. Its only argument is a JSON object, see libraries/__init__.py. It says "started"
-before it joins; a line of input closes it, after which it says "closed". When its input ends, it ends without a word to
-the broker."""
+"""A consumer of kafka-python or aiokafka. Its only argument is a JSON object, see libraries/__init__.py. It prints
+"started" before it joins; a line of input closes it, after which it prints "closed". When its input ends, it exits
+without telling the broker."""
 
 import asyncio
 import json

@@ -1,9 +1,9 @@
 """A consumer of a library that kgm has never seen: legal, and unlike the others. Its only argument is a JSON object, see
 libraries/__init__.py.
 
-Its subscriptions have version 2, a user data of its own and their topics in reverse, and it names a second assignor; it
-waits before it rejoins; static members leave when they are closed; and its assignors, whatever they are called, give out
-partitions in turn, from the last member on."""
+Its subscriptions have version 2, user data of its own and the topics in reverse order, and it names a second assignor;
+it waits before it rejoins; static members leave when they are closed; and its assignors, whatever they are called, deal
+out partitions in turn, starting with the last member."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from kgm.protocol.subscription import (
 )
 from tests.server.wire_client import WireClient
 
-#: Errors after which it asks again: a coordinator that is not ready, a member id that it is to use, a rebalance.
+#: Errors after which it asks again: a coordinator that is not ready, a member id that it must use, a rebalance.
 NOT_READY, WITH_ID, REBALANCE, UNKNOWN = (14, 15, 16), 79, 27, 25
 REACT_S = 0.4
 
@@ -40,7 +40,7 @@ class Member:
         self.member_id, self.generation = "", -1
 
     def join(self) -> None:
-        """Join, and sync; again until both succeed."""
+        """Join and sync; repeat until both succeed."""
         while True:
             joined = self.wire.ask(self.join_request(), version=7)
             if joined.error_code == WITH_ID:
@@ -82,7 +82,7 @@ class Member:
         )  # fmt: skip
 
     def assigned(self, members) -> dict[str, dict[str, list[int]]]:
-        """To the last member first, in turn."""
+        """Deals partitions out in turn, starting with the last member."""
         ids = sorted((one.member_id for one in members), reverse=True)
         topics = sorted({topic for one in members for topic in decode_subscription(one.metadata).topics})
         rows = [MetadataRequestTopic(name=topic) for topic in topics]

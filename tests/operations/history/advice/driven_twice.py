@@ -1,7 +1,7 @@
-"""A group of clients on the coordinator engine, driven twice: as it is, and with a change. What happens both times is
-the answer that advice has to predict.
+"""A group of clients on the coordinator engine, driven twice: unchanged, and with a change. What happens both times is
+the answer that advice must predict.
 
-The clients are those of `tests.history.truth.lives`, not the ones that advice plays the history with."""
+The clients are those of `tests.history.truth.lives`, not the ones with which advice plays the history."""
 
 import random
 from dataclasses import dataclass, replace
@@ -29,7 +29,7 @@ class Life:
 
 @dataclass(frozen=True, kw_only=True)
 class Script:
-    """What is done to the processes of a group, and how they are configured."""
+    """What happens to the processes of a group, and how they are configured."""
 
     lives: tuple[Life, ...]
     partitions: int
@@ -57,7 +57,7 @@ class ScriptedWorld(World):
         self.log, self.clients, self.steps = Log(group_initial_rebalance_delay_ms=3_000), [], []
 
     def given(self, reply):
-        """Assign as clients do, which know members by group instance id where they have one."""
+        """Assign as clients do, which identify members by their group instance id if they have one."""
         topics = tuple(TopicSpec(name=name, partitions=count) for name, count in self.partitions.items())
         members = []
         for each in reply.members:
@@ -110,8 +110,8 @@ class Counted:
 
 
 def count(records):
-    """What is written in the group's records, read with nothing of `kgm.history`: how often the generation rose, and
-    how often a partition was assigned to another identity than the last that had it."""
+    """Counts from the group's records, read without `kgm.history`: how often the generation rose, and how often a
+    partition was assigned to an identity other than the last that had it."""
     generation, owner, rebalances, moves = 0, {}, 0, 0
     for _, key, value in records:
         record = decode_record(key, value)

@@ -1,8 +1,6 @@
-"""A draw in bulk and the same draw event by event, which have to be equal: to the last float, with the same records, and
-with the same coordinator and clients left behind.
-
-Sessions that end in the same millisecond end together, in whichever order, so no draw shows the order of their timers:
-it is compared itself."""
+"""A draw in bulk and the same draw event by event, which must be equal: to the last float, with the same records, and
+with the same final state of the coordinator and the clients. Sessions that end in the same millisecond end together, in
+any order, so no draw shows the order of their timers: that order is compared directly."""
 
 from __future__ import annotations
 
@@ -20,8 +18,8 @@ NEVER = 10**9
 
 
 def play(snapshot, plan, *, bulk_from, seed="seed", timing=DrawTiming, keeps_records=True):
-    """A draw, the records that the coordinator wrote in it, its timers at the start of each batch, and what played
-    it."""
+    """A draw, the records that the coordinator wrote in it, its timers at the start of each batch, and the runner that
+    played it."""
     simulation = Simulation.of(snapshot, plan)
     seen = []
 
@@ -41,7 +39,7 @@ def play(snapshot, plan, *, bulk_from, seed="seed", timing=DrawTiming, keeps_rec
 
 
 def timers_of(runner):
-    """The timers of the coordinator, and those that are in arrays, in the order in which they would fire."""
+    """The coordinator's timers, and those kept in arrays, in the order in which they would fire."""
     world = runner.world
     if runner.bulk is not None:
         runner.bulk.catch_up()
@@ -58,7 +56,7 @@ def timers_of(runner):
 
 
 def left_behind(runner):
-    """Timers, the group, and what clients know."""
+    """The timers, the group, and the clients' state at the end."""
     world = runner.world
     clients = [
         (
@@ -72,14 +70,14 @@ def left_behind(runner):
 
 
 def assert_equal(snapshot, plan, **more):
-    """Play it both ways; returns what played it in bulk."""
+    """Play it both ways; returns the runner that played it in bulk."""
     plain, plain_records, plain_timers, by_events = play(snapshot, plan, bulk_from=NEVER, **more)
     bulk, bulk_records, timers, runner = play(snapshot, plan, bulk_from=1, **more)
     assert bulk == plain
     assert bulk_records == plain_records
     assert timers == plain_timers
     assert left_behind(runner) == left_behind(by_events)
-    # For the records the coordinator is told of each round, which it is not otherwise.
+    # To keep the records, the coordinator is told of each round; otherwise it is not.
     without_records, _, timers, other = play(snapshot, plan, bulk_from=1, keeps_records=False, **more)
     assert without_records == plain
     assert timers == plain_timers
@@ -88,7 +86,8 @@ def assert_equal(snapshot, plan, **more):
 
 
 def with_a_plan(draw, snapshot, joining, **more):
-    """The group, a plan for it, a seed, and timings. joining: how many members may join. more: of the plan."""
+    """The group, a plan for it, a seed, and timings. joining: how many members may join. more: other fields of the
+    plan."""
     named = ids(snapshot)
     rolling = draw(st.sampled_from([None, Rolling(), Rolling(), Rolling(pause_ms=50_000), Rolling(max_unavailable=2)]))
     leaves = draw(st.sampled_from([0, 0, 0, 1]))

@@ -13,7 +13,7 @@ class Member(NamedTuple):
 
 
 class Cluster:
-    """The leader's metadata: of the topics to which members subscribe."""
+    """The leader's metadata, of the topics to which members subscribe."""
 
     def __init__(self, case):
         wanted = {topic for row in case["members"] for topic in row["topics"]}
@@ -29,7 +29,7 @@ class Cluster:
 
 
 def partitions_of(row, kind):
-    """What a member was assigned last, as it was told."""
+    """The assignment that a member last received."""
     return [kind(topic, number) for topic, numbers in sorted(row.get("owned", {}).items()) for number in numbers]
 
 
@@ -70,7 +70,7 @@ def of_aiokafka(case):
     assignor, members = kinds[case["assignor"]], {}
     for row in case["members"]:
         if assignor is StickyPartitionAssignor:
-            # As its coordinator does: the generation is never told.
+            # As its coordinator does: it never passes on the generation.
             assignor.member_assignment = partitions_of(row, TopicPartition) or None
         members[row["member_id"]] = assignor.metadata(row["topics"])
     answer = assignor.assign(Cluster(case), members)
