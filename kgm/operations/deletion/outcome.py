@@ -90,7 +90,9 @@ def _judged(target: DeletionTarget, sender: ChangeSender[DeletionTarget], later:
             answer, returned = "that it was deleted", "it is there again: something committed or joined since"
             return _deleted(target, later, answer, returned)
         case ErrorCode.GROUP_ID_NOT_FOUND if in_doubt:
-            return _deleted(target, later, error_name(code), "an answer was lost, and it is there again")
+            return _deleted(
+                target, later, ErrorCode.GROUP_ID_NOT_FOUND.name, "an answer was lost, and it is there again"
+            )
         case ErrorCode.GROUP_ID_NOT_FOUND if later.unseen is None and not later.has(target):
             return Result.ABSENT, "it was gone before the request arrived", code
         case refusal if refusal in _REFUSALS:

@@ -79,8 +79,8 @@ def _doubts(group: GroupSnapshot) -> list[str]:
     if misfit is not None:
         return [misfit]
     keeps = (
-        f"the moves are an estimate if an eager assignor is configured along with {group.assignor} in the members: then "
-        "they give up all partitions"
+        f"the moves are an estimate if an eager assignor is configured along with {group.assignor}: then the members "
+        "give up all partitions"
     )
     doubts = [keeps] if group.assignor != STICKY and may_forget(group) else []
     leader = group.leader_library
