@@ -185,10 +185,14 @@ TOGETHER: Final = {
 }
 
 
+#: Files whose tests take minutes each with --long: one worker would still be running them when all others have ended.
+APART: Final = frozenset({"tests/frameworks/test_streams_predictions.py", "tests/pipeline/test_store.py"})
+
+
 def part_of_the_work(nodeid: str) -> str:
-    """The unit of work that one worker gets as a whole: a file of tests, or several."""
+    """The unit of work that one worker gets as a whole: a file of tests, several files, or a single test."""
     file = nodeid.partition("::")[0]
-    return TOGETHER.get(file, file)
+    return nodeid if file in APART else TOGETHER.get(file, file)
 
 
 def scheduler(config: pytest.Config, log: object) -> object:

@@ -112,6 +112,12 @@ def test_files_that_run_together_are_one_part_of_the_work():
     assert selection.part_of_the_work("tests/test_house.py::test_one[a::b]") == "tests/test_house.py"
 
 
+def test_tests_that_take_minutes_are_parts_of_their_own():
+    assert [file for file in selection.APART if not (ROOT / file).is_file()] == []
+    scenes = [f"{file}::test_one[{number}]" for file in selection.APART for number in range(2)]
+    assert [selection.part_of_the_work(one) for one in scenes] == scenes
+
+
 def test_each_worker_imports_from_another_place_on(tmp_path, monkeypatch):
     (tmp_path / "imported").mkdir()
     for name in "abcd":

@@ -21,7 +21,7 @@ from tests.frameworks.wishes import fulfilled
 from tests.kafka.records import produce
 from tests.waiting import until
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.long]
+pytestmark = [pytest.mark.kafka, pytest.mark.scenes, pytest.mark.slow, pytest.mark.long]
 PARTITIONS, THREADS, INTERVAL_MS = 4, 2, 60_000
 NAMES = ("wr-1", "wr-2", "wr-3")
 
