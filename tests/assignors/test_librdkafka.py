@@ -45,7 +45,7 @@ def member(member_id, *topics, owned=None, **more):
 
 
 def test_it_has_no_eager_sticky_and_the_coordinator_does_not_care():
-    with pytest.raises(UsageError, match="no assignor 'sticky' of librdkafka"):
+    with pytest.raises(UsageError, match="no assignor 'sticky' for librdkafka"):
         assign("sticky", group([]), "librdkafka")
     with pytest.raises(UsageError, match="library 'go' is not known"):
         assign("range", group([]), "go")

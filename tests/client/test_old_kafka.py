@@ -9,7 +9,8 @@ from kgm.client import connect
 from kgm.model.errors import NotFoundError
 from tests.cli.runner import kgm
 from tests.kafka.members import RdMembers, wait_settled
-from tests.operations.deletion.test_kafka import commit_alone, delete, tombstones
+from tests.kafka.records import commit
+from tests.operations.deletion.test_kafka import delete, tombstones
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 PARTITIONS = 4
@@ -75,7 +76,7 @@ def test_groups_are_deleted_and_offsets_are_not(old_kafka):
     """It has no OffsetDelete."""
     group, topic = f"g-{uuid.uuid4().hex[:8]}", f"t-{uuid.uuid4().hex[:8]}"
     old_kafka.create_topics({topic: 2})
-    commit_alone(old_kafka.bootstrap, group, (topic, 0, 3))
+    commit(old_kafka.bootstrap, group, (topic, 0, 3))
     code, _, err = delete(old_kafka.bootstrap, group, "--topic", topic, "--idle-for", "0s")
     assert (code, "does not support OffsetDelete (Kafka 2.4)" in err) == (6, True)
     code, found, err = delete(old_kafka.bootstrap, group, "--idle-for", "0s")

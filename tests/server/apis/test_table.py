@@ -38,4 +38,4 @@ def test_every_file_with_a_handler_is_served():
 
 def test_the_folders_are_named_in_the_index():
     for folder in FOLDERS:
-        assert re.search(rf"\b{folder}: ", kgm.server.apis.__doc__), folder
+        assert re.search(rf"\b{folder}:\s", kgm.server.apis.__doc__), folder
