@@ -66,10 +66,12 @@ class Scene:
             active = sorted(task for one in group.members if one.work for task in one.work.active_tasks or ())
             every = sorted(f"{sub}_{number}" for sub in (0, 1) for number in range(PARTITIONS))
             is_whole = group.state == "Stable" and len(group.members) == THREADS * len(self.running)
+            # Until all words are counted there is no state to move, or only some of it.
+            is_whole = is_whole and [row.lag for row in group.offsets] == [0] * 2 * PARTITIONS
             is_running = all(self.apps.threads(name) for name in self.running)
             return is_whole and active == every and group.is_settled is is_settled and is_running
 
-        until(is_at_rest, f"{self.group} does not come to rest: {found}", 240, every_s=0.5)
+        until(is_at_rest, lambda: f"{self.group} does not come to rest: {found}", 240, every_s=0.5)
         return found[0]
 
     def threads(self, group, name):
