@@ -20,6 +20,9 @@ from tests.kafka.jars import KAFKA_VERSION, classpath
 from tests.kafka.java_tools import compiled, java_command
 from tests.kafka.process import Child
 
+#: Threads learn of a rebalance within this time, ten times as soon as by default.
+HEARTBEAT_MS = 300
+
 
 @dataclass(frozen=True, slots=True)
 class Thread:
@@ -62,7 +65,7 @@ class StreamsApps:
             "state.dir": f"{self._folder.name}/{name}",
             "statestore.cache.max.bytes": "0",
             "commit.interval.ms": "200",
-            "consumer.heartbeat.interval.ms": "300",
+            "consumer.heartbeat.interval.ms": str(HEARTBEAT_MS),
             "consumer.session.timeout.ms": "30000",
             "replication.factor": "1",
             "auto.offset.reset": "earliest",

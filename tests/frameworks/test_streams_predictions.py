@@ -16,7 +16,7 @@ from kgm.operations.bounce.prediction import simulate
 from kgm.simulation.plan.bounce_plan import Plan, Stop
 from kgm.simulation.streams.group import ACCEPTABLE_LAG, PROBING_INTERVAL, STANDBYS
 from tests.cli.runner import kgm
-from tests.frameworks.streams_apps import StreamsApps
+from tests.frameworks.streams_apps import HEARTBEAT_MS, StreamsApps
 from tests.frameworks.wishes import fulfilled
 from tests.kafka.records import produce
 from tests.waiting import until
@@ -84,7 +84,7 @@ class Scene:
 
     def predict(self, group, **plan):
         settings = {STANDBYS: str(self.standbys), ACCEPTABLE_LAG: str(self.lag), PROBING_INTERVAL: str(INTERVAL_MS)}
-        known = simulate(group, Plan(**plan, settings=settings), draws=60)
+        known = simulate(group, Plan(**plan, settings=settings, heartbeat_interval_ms=HEARTBEAT_MS), draws=60)
         unknown = simulate(group, Plan(**plan), draws=60)
         return known, unknown
 
@@ -184,7 +184,8 @@ def test_a_rollout_of_dynamic_threads_waits_until_each_process_has_its_tasks(sce
     before = scene.rest(is_settled=not is_moving)
     names = {thread: name for name in scene.running for thread in scene.threads(before, name)}
     words = ["rollout", scene.group, "--all", "--exec", f"touch {tmp_path}/{{member_id}}", "--yes", "--settle", "2s"]
-    words += ["--restart-time", "3s", "--set", f"{PROBING_INTERVAL}={INTERVAL_MS}"]
+    words += ["--restart-time", "3s", "--heartbeat-interval", f"{HEARTBEAT_MS}ms"]
+    words += ["--set", f"{PROBING_INTERVAL}={INTERVAL_MS}"]
     words += ["--set", f"{ACCEPTABLE_LAG}={scene.lag}", "--set", f"{STANDBYS}={scene.standbys}"]
 
     def fulfil(thread):

@@ -32,8 +32,13 @@ _TASK: Final = re.compile(r"(.+__)?[0-9]{1,9}_[0-9]{1,9}", re.ASCII | re.DOTALL)
 #: The default of session.timeout.ms, and the shortest that brokers accept unless they are set otherwise.
 SESSION_MS, SHORTEST_SESSION_MS = 45_000, 6_000
 _REBALANCE_MS: Final = 300_000
+#: The default of heartbeat.interval.ms, and a short one, with which rebalances follow each other so quickly that copies
+#: catch up between them.
+_HEARTBEAT_MS, _SHORT_HEARTBEAT_MS = 3_000, 300
 #: Offsets of a task whose state is large: more than any acceptable lag.
 LARGE: Final = 10**12
+#: In this share of the plays, copies have caught up within a second.
+_QUICK_SHARE: Final = 0.3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,10 +99,11 @@ class KnownSettings:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Supposed:
     """What one play assumes. stateful: the tasks that have state. offsets: how many each of them has. restore_ms: the
-    time until a copy has caught up. keeps_disk: whether a process that restarts still has its state and its process id,
-    as with stores on a persistent disk. is_by_thread: whether a copy is lost when another thread of its process gets
-    the task, as with stores in memory. is_sticky: whether the sticky assignor is used. session_ms: the session timeout
-    of threads whose own is not known."""
+    longest time until a copy has caught up; each takes at least half of it. keeps_disk: whether a process that restarts
+    still has its state and its process id, as with stores on a persistent disk. is_by_thread: whether a copy is lost
+    when another thread of its process gets the task, as with stores in memory. is_sticky: whether the sticky assignor
+    is used. session_ms: the session timeout of threads whose own is not known. heartbeat_ms: the heartbeat interval,
+    unless the plan has it."""
 
     settings: StreamsSettings
     interval_ms: int
@@ -108,6 +114,7 @@ class Supposed:
     is_by_thread: bool = False
     is_sticky: bool = False
     session_ms: int = SESSION_MS
+    heartbeat_ms: int = _HEARTBEAT_MS
 
 
 def is_streams(snapshot: GroupSnapshot) -> bool:
@@ -234,7 +241,7 @@ def supposed_usual(group: StreamsFleet, known: KnownSettings, chance: random.Ran
         interval_ms=values[PROBING_INTERVAL],
         stateful=_stateful(group, chance),
         offsets=chance.choice((0, LARGE)),
-        restore_ms=chance.randint(1_000, max(values[PROBING_INTERVAL] // 2, 1_001)),
+        restore_ms=_restore_ms(values[PROBING_INTERVAL], chance),
         keeps_disk=chance.random() < 0.5,
         is_sticky=known.is_sticky is True,
     )
@@ -262,7 +269,16 @@ def supposed_rare(group: StreamsFleet, known: KnownSettings, chance: random.Rand
         is_by_thread=not usual.keeps_disk,
         is_sticky=is_sticky,
         session_ms=chance.choice((SHORTEST_SESSION_MS, SESSION_MS)),
+        heartbeat_ms=chance.choice((_SHORT_HEARTBEAT_MS, _HEARTBEAT_MS)),
     )
+
+
+def _restore_ms(interval_ms: int, chance: random.Random) -> int:
+    """Copies of little state can catch up before the rebalance that immediately follows, which then moves tasks again;
+    copies of more state catch up before or after the leader's next probing rebalance."""
+    if chance.random() < _QUICK_SHARE:
+        return round(10 ** chance.uniform(1.3, 3))
+    return chance.randint(1_000, max(interval_ms // 2, 1_001))
 
 
 def _stateful(group: StreamsFleet, chance: random.Random) -> frozenset[str]:

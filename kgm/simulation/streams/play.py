@@ -25,7 +25,6 @@ from kgm.simulation.streams.processes import ProcessesPlay
 from kgm.text.durations import show_duration
 from kgm.text.wording import many
 
-_HEARTBEAT_MS: Final = 3_000
 #: Spans in ms: from the last JoinGroup until all have the assignment; until a rebalance that is due immediately is
 #: requested.
 _SYNC_MS: Final = (5, 150)
@@ -70,7 +69,7 @@ class StreamsPlay(FrameworkPlay[_Member, str], ProcessesPlay[_Process]):
     """Plays once; `play` returns the outcome."""
 
     def __init__(self, group: StreamsFleet, plan: Plan, supposed: Supposed, chance: random.Random) -> None:
-        super().__init__(plan, chance, _HEARTBEAT_MS)
+        super().__init__(plan, chance, supposed.heartbeat_ms)
         self._supposed, self._round = supposed, 0
         processes = {one.process: _Process(process_id=one.process, tags=one.tags) for one in group.threads}
         self.have_processes(group, processes, keeps_disk=supposed.keeps_disk)
@@ -288,7 +287,8 @@ class StreamsPlay(FrameworkPlay[_Member, str], ProcessesPlay[_Process]):
         for task in (active | standby) & supposed.stateful:
             is_lost = supposed.is_by_thread and process.holders.get(task) not in (None, member.identity)
             if is_lost or task not in process.copies:
-                process.copies[task] = self.now_ms + (supposed.restore_ms if supposed.offsets else 0)
+                took_ms = (1 - self.share() / 2) * supposed.restore_ms if supposed.offsets else 0
+                process.copies[task] = self.now_ms + round(took_ms)
             process.holders[task] = member.identity
         if not member.is_dead:
             self.tasks.start(active, member.identity, self.now_ms + after_ms)
