@@ -9,7 +9,7 @@ import pytest
 
 from tests.kafka.libraries import LibraryMembers
 from tests.selection import sized
-from tests.simulation.reality.scenes import Outcome, Scene, play
+from tests.simulation.reality.scenes import NotFormedError, Outcome, Scene, play
 
 pytestmark = [pytest.mark.scenes, pytest.mark.slow, pytest.mark.kafka, pytest.mark.timeout(600)]
 
@@ -28,7 +28,6 @@ QUICK = [
     scene("librdkafka", "range", "out"),
 ]
 LONG = [
-    # A consumer of kafka-python was seen to never join, twice in some hundred groups.
     scene("kafka-python", "sticky", "in", static=False),
     scene("aiokafka", "range", "remove"),
     scene("kafka-python", "range", "one"),
@@ -46,12 +45,22 @@ LONG = [
 SCENES = sized(QUICK, [*QUICK, *LONG])
 
 
+def play_formed(one: Scene, bootstrap: str, members: LibraryMembers, group_id: str) -> Outcome:
+    """Play it a second time, in another group, if a real client hangs: consumers of kafka-python were seen to stay out of
+    the group for good, at the start or after a rebalance, in three of some hundred scenes."""
+    try:
+        return play(one, bootstrap, members, group_id)
+    except NotFormedError as error:
+        print(f"played again: {error}")
+        return play(one, bootstrap, members, f"{group_id}-again")
+
+
 @pytest.fixture(scope="module")
 def outcomes(kafka):
     kafka.create_topics({f"scenes-{PARTITIONS}": PARTITIONS})
     with LibraryMembers(kafka.bootstrap) as members, ThreadPoolExecutor(5) as pool:
         futures = {
-            one: pool.submit(play, one, kafka.bootstrap, members, f"scenes-{number}")
+            one: pool.submit(play_formed, one, kafka.bootstrap, members, f"scenes-{number}")
             for number, one in enumerate(SCENES)
         }
         wait(futures.values())
