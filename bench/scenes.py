@@ -31,11 +31,11 @@ from kgm.simulation.bounce import simulate
 from tests.assignors.libraries.oracle import VERSIONS
 from tests.kafka.libraries import LIBRARIES, LibraryMembers
 from tests.kafka.versions import broker_of
+from tests.simulation.reality.real_group import NotFormedError
 from tests.simulation.reality.scenes import (
     CONSUMER_LIBRARIES,
     HEARTBEAT_MS,
     PARTITIONS,
-    NotFormedError,
     play,
     some_consumer_scene,
     some_scene,

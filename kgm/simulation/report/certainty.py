@@ -112,7 +112,7 @@ def library_doubts(
         misfit=misfit,
         moves_are_open=is_classic
         and (has_rebalances or may_rejoin)
-        and (not knows_assignor or claims_are_open or (may_rejoin and _may_assign_anew(group, named))),
+        and (not knows_assignor or claims_are_open or (may_rejoin and _may_reassign(group, named))),
         more_rounds=more_rounds,
         rejoins=0 if not may_rejoin else 2 if claims_are_open else 1,
         total=sum(group.topics.values()),
@@ -181,7 +181,7 @@ def _may_rejoin(group: StartingGroup, named: Sequence[StartingMember]) -> bool:
     return any(name in returning and group.assignor not in CLIENTS[name].silent_leaders for name in _REJOINING)
 
 
-def _may_assign_anew(group: StartingGroup, named: Sequence[StartingMember]) -> bool:
+def _may_reassign(group: StartingGroup, named: Sequence[StartingMember]) -> bool:
     """Whether the rejoin of a leader may move partitions: franz-go members claim nothing with sticky, and franz-go
     takes topics in an order that differs from run to run. Observed with two members that had 13 and 5 partitions: 10
     moved."""

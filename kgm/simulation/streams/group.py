@@ -37,8 +37,8 @@ _REBALANCE_MS: Final = 300_000
 _HEARTBEAT_MS, _SHORT_HEARTBEAT_MS = 3_000, 300
 #: Offsets of a task whose state is large: more than any acceptable lag.
 LARGE: Final = 10**12
-#: In this share of the plays, copies have caught up within a second.
-_QUICK_SHARE: Final = 0.3
+#: In this share of the plays, copies have caught up within a time of this many ms, as a power of ten: 20 ms to 1 s.
+_QUICK_SHARE, _QUICK_POWERS = 0.3, (1.3, 3)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -277,7 +277,7 @@ def _restore_ms(interval_ms: int, chance: random.Random) -> int:
     """Copies of little state can catch up before the rebalance that immediately follows, which then moves tasks again;
     copies of more state catch up before or after the leader's next probing rebalance."""
     if chance.random() < _QUICK_SHARE:
-        return round(10 ** chance.uniform(1.3, 3))
+        return round(10 ** chance.uniform(*_QUICK_POWERS))
     return chance.randint(1_000, max(interval_ms // 2, 1_001))
 
 

@@ -26,7 +26,7 @@ from kgm.simulation.bounce import simulate
 from kgm.simulation.plan.bounce_plan import Plan, WhatIf
 from tests.kafka.members import JavaMembers, RdMembers
 from tests.simulation.reality.case import Case, Outcome, Stop
-from tests.simulation.reality.real_group import NotFormedError, RealGroup, Terms, group_values
+from tests.simulation.reality.real_group import NotFormedError, RealGroup, Terms, group_values, in_formed_group
 
 _ATTEMPTS = 3
 
@@ -60,15 +60,12 @@ def play(
 ) -> Outcome:
     """Predict the case, then carry it out. If the machine is so busy that the broker refuses or loses a member before
     the prediction, another group is formed."""
-    for attempt in range(_ATTEMPTS):
-        name = f"{group_id}-{attempt}"
+
+    def play_in(name: str) -> Outcome:
         configure(kafka, name)
-        try:
-            return _play_once(case, kafka, java, terms, name)
-        except NotFormedError:
-            if attempt == _ATTEMPTS - 1:
-                raise
-    raise AssertionError("unreachable")
+        return _play_once(case, kafka, java, terms, name)
+
+    return in_formed_group(play_in, group_id, attempts=_ATTEMPTS)
 
 
 def _play_once(case: Case, kafka: Any, java: JavaMembers, terms: Terms, group_id: str) -> Outcome:

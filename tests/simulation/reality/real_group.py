@@ -6,9 +6,9 @@ import contextlib
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from confluent_kafka import Consumer, TopicPartition
 
@@ -29,6 +29,7 @@ _NOT_UPGRADED = "group id does not exist"
 #: How the keys of committed offsets begin.
 _COMMITS = (b"\0\0", b"\0\1")
 _java_lock = threading.Lock()
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +48,19 @@ class Terms:
 
 
 class NotFormedError(Exception):
-    """The group did not reach the state with which the case begins."""
+    """The group did not reach the state with which the case begins, or did not settle at its end."""
+
+
+def in_formed_group(play: Callable[[str], T], group_id: str, *, attempts: int) -> T:
+    """Call `play` with a group id of its own, and with another one as long as real clients do not form the group.
+
+    Raises NotFormedError after so many attempts."""
+    for attempt in range(attempts - 1):
+        try:
+            return play(f"{group_id}-{attempt}")
+        except NotFormedError as error:
+            print(f"played again: {error}")
+    return play(f"{group_id}-{attempts - 1}")
 
 
 @dataclass(slots=True)

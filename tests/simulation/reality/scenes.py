@@ -23,7 +23,7 @@ from kgm.simulation.play.client_profiles import LONGEST_START_MS
 from kgm.simulation.report.prediction import Prediction
 from tests.kafka.libraries import LIBRARIES, TENTH, LibraryMembers
 from tests.simulation.reality.play import counted, latest_generation
-from tests.simulation.reality.real_group import values_by_group
+from tests.simulation.reality.real_group import NotFormedError, values_by_group
 
 ASSIGNORS: Final[Mapping[str, tuple[str, ...]]] = {
     # The last one as in an upgrade: with the eager assignor next to it, the cooperative one keeps nothing.
@@ -53,10 +53,6 @@ _PATIENCE_S = 90.0
 _SPARE_MS = 2_000
 _LOOK_S = 0.3
 COUNTS: Final = ("generations", "rebalances", "moved_partitions")
-
-
-class NotFormedError(Exception):
-    """The group did not reach the state with which the scene begins, or did not settle at its end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,8 @@ import pytest
 
 from tests.kafka.libraries import LibraryMembers
 from tests.selection import sized
-from tests.simulation.reality.scenes import NotFormedError, Outcome, Scene, play
+from tests.simulation.reality.real_group import in_formed_group
+from tests.simulation.reality.scenes import Outcome, Scene, play
 
 pytestmark = [pytest.mark.scenes, pytest.mark.slow, pytest.mark.kafka, pytest.mark.timeout(600)]
 
@@ -48,11 +49,7 @@ SCENES = sized(QUICK, [*QUICK, *LONG])
 def play_formed(one: Scene, bootstrap: str, members: LibraryMembers, group_id: str) -> Outcome:
     """Play it a second time, in another group, if a real client hangs: consumers of kafka-python were seen to stay out of
     the group for good, at the start or after a rebalance, in three of some hundred scenes."""
-    try:
-        return play(one, bootstrap, members, group_id)
-    except NotFormedError as error:
-        print(f"played again: {error}")
-        return play(one, bootstrap, members, f"{group_id}-again")
+    return in_formed_group(lambda name: play(one, bootstrap, members, name), group_id, attempts=2)
 
 
 @pytest.fixture(scope="module")
