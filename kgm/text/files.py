@@ -7,6 +7,7 @@ import contextlib
 import errno
 import fcntl
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
@@ -15,7 +16,7 @@ _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLO
 
 def replace_file(
     path: Path,
-    data: bytes,
+    data: bytes | Iterable[bytes],
     *,
     mode: int | None = None,
     is_shared: bool = False,
@@ -24,10 +25,10 @@ def replace_file(
 ) -> None:
     """Write the whole file in place of the previous one; a symbolic link is replaced, not followed.
 
-    mode: None for whatever the umask leaves. is_shared: whether several processes may write it at the same time; if
-    not, a draft left by a process that was killed is removed. draft: where the file is written first; None: a hidden
-    file next to it. is_durable: whether its content is on disk before it is moved into place; syncing the folder is up
-    to the caller (`flush_folder`). Raises OSError, and then the previous file is still there."""
+    data: all of it, or pieces. mode: None for whatever the umask leaves. is_shared: whether several processes may write
+    it at the same time; if not, a draft left by a process that was killed is removed. draft: where the file is written
+    first; None: a hidden file next to it. is_durable: whether its content is on disk before it is moved into place;
+    the caller syncs the folder (`flush_folder`). Raises OSError, and then the previous file is still there."""
     if draft is None:
         draft = path.with_name(f".{path.name}.{os.getpid()}.new" if is_shared else f".{path.name}.new")
     draft.unlink(missing_ok=True)
@@ -36,7 +37,8 @@ def replace_file(
         try:
             if mode is not None:
                 os.fchmod(file, mode)
-            write_all(file, data)
+            for piece in (data,) if isinstance(data, bytes) else data:
+                write_all(file, piece)
             if is_durable:
                 os.fsync(file)
         finally:

@@ -151,7 +151,9 @@ def _print(collector: GroupCollector, options: RunOptions) -> None:
         raise collection.errors[-1]
     warn_of_unknown_offsets(collector.cluster)
     if not options.is_data:
-        write_stdout(openmetrics_text(collection))
+        for piece in openmetrics_text(collection):
+            if not write_stdout(piece.decode()):
+                break
         exit_with(collection.errors, done=len(collection.series.group_ids))
         return
     shown = families(collection)

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from typing import Final
+from copy import copy
+from itertools import islice
+from typing import Final, TypeAlias, cast
 
-from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client import generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
 from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
+from prometheus_client.registry import Collector
+from prometheus_client.samples import Sample
 
 from kgm.operations.export.collector import Collection
 from kgm.operations.export.series import SeriesFamily, label
@@ -17,38 +21,53 @@ from kgm.version import __version__
 DROPPED: Final = "kgm_export_dropped_series"
 
 
-class CollectionMetrics:
-    """The latest collection, as a collector for a prometheus_client registry."""
-
-    def __init__(self, latest: Callable[[], Collection | None]) -> None:
-        self._latest = latest
-
-    def collect(self) -> Iterator[Metric]:
-        """Called by the registry."""
-        collection = self._latest()
-        if collection is not None:
-            yield from families(collection)
-
-    def describe(self) -> Iterable[Metric]:
-        """Empty, so that the registry does not run a collection on registration."""
-        return ()
+#: Samples that become text together.
+_PART: Final = 5_000
+#: Of prometheus_client: the text of all metrics of a registry.
+Encoder: TypeAlias = Callable[[Collector], bytes]
 
 
-def openmetrics_text(collection: Collection) -> str:
-    """An OpenMetrics exposition, with its end marker."""
-    text: bytes = generate_openmetrics(_registry(collection))  # type: ignore[no-untyped-call]
-    return text.decode()
+class _Piece(Collector):
+    """A registry for one piece of a metric, or for none."""
+
+    def __init__(self, *metrics: Metric) -> None:
+        self._metrics = metrics
+
+    def collect(self) -> Iterable[Metric]:
+        return self._metrics
 
 
-def prometheus_text(collection: Collection) -> str:
-    """The older text format, the only one that node_exporter reads from files."""
-    return generate_latest(_registry(collection)).decode()
+def openmetrics_text(collection: Collection) -> Iterator[bytes]:
+    """An OpenMetrics exposition with its end marker, in pieces."""
+    return exposition(collection, generate_openmetrics)
 
 
-def _registry(collection: Collection) -> CollectorRegistry:
-    registry = CollectorRegistry()
-    registry.register(CollectionMetrics(lambda: collection))
-    return registry
+def prometheus_text(collection: Collection) -> Iterator[bytes]:
+    """The older text format, the only one that node_exporter reads from files, in pieces."""
+    return exposition(collection, generate_latest)
+
+
+def exposition(collection: Collection | None, encode: Encoder) -> Iterator[bytes]:
+    """The text of a collection, in pieces of bounded size: a metric of a large cluster has millions of samples. None:
+    there is no collection yet."""
+    end = encode(_Piece())
+    for metric in () if collection is None else families(collection):
+        samples, head = iter(metric.samples), True
+        while (some := [*islice(samples, _PART)]) or head:
+            piece = copy(metric)
+            piece.samples = some
+            text = encode(_Piece(piece)).removesuffix(end)
+            yield text if head else _without_head(text)
+            head = False
+    yield end
+
+
+def _without_head(text: bytes) -> bytes:
+    """Without the lines in which a metric is described: a label value has no line breaks, so no other line begins like
+    these."""
+    while text.startswith(b"#"):
+        text = text.partition(b"\n")[2]
+    return text
 
 
 def families(collection: Collection) -> list[Metric]:
@@ -71,10 +90,24 @@ def families(collection: Collection) -> list[Metric]:
 
 def _metric(family: SeriesFamily) -> Metric:
     make = CounterMetricFamily if family.is_counter else GaugeMetricFamily
-    metric = make(family.name, family.help, labels=family.labels, unit=family.unit)
-    for labels, value in family.rows:
-        metric.add_metric(labels, value)
+    metric: Metric = make(family.name, family.help, labels=family.labels, unit=family.unit)
+    metric.samples = cast("list[Sample]", _Samples(family))  # it is only iterated
     return metric
+
+
+class _Samples:
+    """The samples of a family, made when they are needed."""
+
+    def __init__(self, family: SeriesFamily) -> None:
+        self._family = family
+
+    def __len__(self) -> int:
+        return self._family.count
+
+    def __iter__(self) -> Iterator[Sample]:
+        family = self._family
+        name = f"{family.name}_total" if family.is_counter else family.name
+        return (Sample(name, dict(zip(family.labels, labels, strict=True)), value) for labels, value in family.rows)
 
 
 def _of_collection(collection: Collection) -> Iterator[Metric]:

@@ -17,17 +17,17 @@ import socket
 import socketserver
 import threading
 import time
+from collections.abc import Callable
 from collections.abc import Collection as AnyCollection
 from http import HTTPStatus
 from typing import Any, BinaryIO, Final, Self, cast
 from urllib.parse import urlsplit
 
-from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
 from kgm.model.errors import UsageError
 from kgm.operations.export.collector import Collection
-from kgm.operations.export.families import CollectionMetrics
+from kgm.operations.export.families import exposition
 
 MOST_CONNECTIONS: Final = 16
 MOST_REQUEST_BYTES: Final = 16 * 1024
@@ -47,8 +47,6 @@ class MetricsListener:
 
     def __init__(self, host: str, port: int, *, allowed_hosts: AnyCollection[str] = ()) -> None:
         self.latest: Collection | None = None
-        self._registry = CollectorRegistry()
-        self._registry.register(CollectionMetrics(lambda: self.latest))
         self._host, self._port = host, port
         self._names = frozenset(name.lower() for name in ("localhost", host, *allowed_hosts))
 
@@ -60,7 +58,7 @@ class MetricsListener:
     def __enter__(self) -> Self:
         """Raises UsageError for an address that cannot be listened on."""
         try:
-            self._server = _Server((self._host, self._port), self._registry, self._names)
+            self._server = _Server((self._host, self._port), lambda: self.latest, self._names)
         except OSError as error:
             reason = error.strerror or error
             raise UsageError(f"--listen {self._host}:{self._port}: {reason}") from error
@@ -83,10 +81,12 @@ class _Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
     block_on_close = False
     request_queue_size = 512
 
-    def __init__(self, address: tuple[str, int], registry: CollectorRegistry, names: frozenset[str]) -> None:
+    def __init__(
+        self, address: tuple[str, int], latest: Callable[[], Collection | None], names: frozenset[str]
+    ) -> None:  # fmt: skip
         found = socket.getaddrinfo(*address, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         self.address_family = found[0][0]
-        self.registry, self.names = registry, names
+        self.latest, self.names = latest, names
         #: When each connection was accepted, in order.
         self._since: dict[socket.socket, float] = {}
         self._lock = threading.Lock()
@@ -155,7 +155,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
     def _answer_metrics(self) -> None:
         encode, kind = choose_encoder(self.headers.get("Accept", ""))
-        body = encode(self.server.registry)
+        body = b"".join(exposition(self.server.latest(), encode))
         is_packed = "gzip" in self.headers.get("Accept-Encoding", "")
         self._answer(HTTPStatus.OK, gzip.compress(body) if is_packed else body, kind, is_packed=is_packed)
 

@@ -6,10 +6,12 @@ every restart: their partitions have only the label `client_id`."""
 from __future__ import annotations
 
 import hashlib
+import pickle
+import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeAlias
 
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.text.sanitize import clean
@@ -18,6 +20,11 @@ from kgm.text.sanitize import clean
 _LONGEST_LABEL: Final = 249
 _GROUP: Final = ("group",)
 _SECONDS: Final = "seconds"
+#: Rows that are packed together.
+_PART: Final = 2_000
+#: A fast level: rows are much alike.
+_LEVEL: Final = 1
+Row: TypeAlias = tuple[tuple[str, ...], float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +34,26 @@ class ExportedGroup:
     snapshot: GroupSnapshot
     rebalances: int
     handovers: int
+
+
+class PackedRows:
+    """Rows in the order in which they were added, packed: a row takes 20 to 50 bytes instead of several hundred, and a
+    microsecond or two more time."""
+
+    def __init__(self) -> None:
+        self._packed: list[bytes] = []
+        self._latest: list[Row] = []
+
+    def append(self, row: Row) -> None:
+        self._latest.append(row)
+        if len(self._latest) == _PART:
+            self._packed.append(zlib.compress(pickle.dumps(self._latest, pickle.HIGHEST_PROTOCOL), _LEVEL))
+            self._latest = []
+
+    def __iter__(self) -> Iterator[Row]:
+        for part in self._packed:
+            yield from pickle.loads(zlib.decompress(part))  # noqa: S301  (of this process)
+        yield from self._latest
 
 
 @dataclass(slots=True)
@@ -40,7 +67,7 @@ class SeriesFamily:
     is_counter: bool = False
     unit: str = ""
     count: int = 0
-    rows: list[tuple[tuple[str, ...], float]] = field(default_factory=list)
+    rows: PackedRows = field(default_factory=PackedRows)
     is_cut: bool = False
 
     def add(self, value: float, *labels: str) -> None:
@@ -50,7 +77,7 @@ class SeriesFamily:
 
     def cut(self) -> None:
         """Drop the rows, and only count from now on."""
-        self.is_cut, self.rows = True, []
+        self.is_cut, self.rows = True, PackedRows()
 
 
 class GroupSeries:

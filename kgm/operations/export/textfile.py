@@ -3,17 +3,19 @@ atomically."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from kgm.model.errors import UsageError
 from kgm.text.files import replace_file
 
 
-def write_textfile(path: Path, text: str) -> None:
-    """Replace the file. It is readable by everyone, since node_exporter runs as another user. Raises UsageError."""
+def write_textfile(path: Path, pieces: Iterable[bytes]) -> None:
+    """Replace the file with these pieces of text. It is readable by everyone, since node_exporter runs as another user.
+    Raises UsageError."""
     if path.suffix != ".prom":
         raise UsageError(f"--textfile {path}: node_exporter reads only files that end with .prom")
     try:
-        replace_file(path, text.encode(), mode=0o644, is_shared=True, is_durable=False)
+        replace_file(path, pieces, mode=0o644, is_shared=True, is_durable=False)
     except OSError as error:
         raise UsageError(f"--textfile {path} cannot be written: {error.strerror or error}") from error

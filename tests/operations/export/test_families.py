@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import tracemalloc
+from types import SimpleNamespace
+
 import pytest
+from prometheus_client import generate_latest as in_prometheus
+from prometheus_client.openmetrics.exposition import generate_latest as in_openmetrics
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as read_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as read_prometheus
 
@@ -10,7 +15,7 @@ from kgm.model.errors import UnreachableError
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot, OffsetSnapshot
 from kgm.operations.doctor.findings import Finding, Severity
 from kgm.operations.export.collector import Collection
-from kgm.operations.export.families import DROPPED, openmetrics_text, prometheus_text
+from kgm.operations.export.families import DROPPED, families, openmetrics_text, prometheus_text
 from kgm.operations.export.series import ExportedGroup, GroupSeries
 
 FORMATS = [(openmetrics_text, read_openmetrics), (prometheus_text, read_prometheus)]
@@ -40,9 +45,13 @@ def collection(*groups, max_series=1_000, **more):
     return Collection(at_s=1_000.5, duration_s=0.25, is_up=True, cluster_id="c", series=series, **more)
 
 
+def text_of(write, one):
+    return b"".join(write(one)).decode()
+
+
 def samples(one, *, write=openmetrics_text, read=read_openmetrics):
     """{(name, label values in the order of their names): value}"""
-    text = write(one)
+    text = text_of(write, one)
     rows = [row for family in read(text) for row in family.samples]
     found = {(row.name, tuple(value for _, value in sorted(row.labels.items()))): row.value for row in rows}
     assert len(found) == len(rows)
@@ -111,7 +120,7 @@ def test_a_consumer_group_has_its_epoch_and_findings_are_counted():
     ],
 )
 def test_foreign_names_are_harmless_and_stay_apart(names, write, read):
-    text = write(collection(*map(group, names)))
+    text = text_of(write, collection(*map(group, names)))
     states = [row for family in read(text) for row in family.samples if row.name == "kgm_group_state"]
     labels = [row.labels["group"] for row in states]
     assert len(set(labels)) == len(names)
@@ -134,4 +143,28 @@ def test_of_a_metric_with_too_many_series_only_their_number_is_kept():
     for number in range(5):
         series.add(group(f"g{number}"))
     (state,) = [one for one in series if one.name == "kgm_group_state"]
-    assert (state.count, state.rows) == (5, [])
+    assert (state.count, [*state.rows]) == (5, [])
+
+
+@pytest.mark.parametrize(("write", "read", "encode"), [(*FORMATS[0], in_openmetrics), (*FORMATS[1], in_prometheus)])
+def test_pieces_are_together_what_prometheus_client_writes_at_once(write, read, encode):
+    offsets = [offset(f"topic-{number % 7}", number, number) for number in range(12_345)]
+    one = collection(group("large", offsets=offsets), *(group(f"g{number}") for number in range(9)), max_series=100_000)
+    registry = SimpleNamespace(collect=lambda: families(one))
+    text = text_of(write, one)
+    assert text == encode(registry).decode()
+    assert max(map(len, write(one))) < len(text) / 2
+    assert sum(row.name == "kgm_partition_lag" for family in read(text) for row in family.samples) == 12_345
+
+
+def test_a_series_takes_little_memory():
+    lag = GroupSeries(most=10**6)._partition_lag
+    tracemalloc.start()
+    try:
+        for number in range(100_000):
+            lag.add(number, f"group-{number // 12}", f"topic-{number % 7}", str(number % 12), "", f"client-{number}")
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept / 100_000 < 80  # bytes; unpacked rows take 450
+    assert len([*lag.rows]) == 100_000
