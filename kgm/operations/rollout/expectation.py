@@ -9,7 +9,7 @@ from typing import Any
 
 from kgm.model.assignment import Partitions, moves
 from kgm.model.snapshot import GroupSnapshot
-from kgm.operations.watch.watched_group import CountDoubt
+from kgm.operations.watch.verdict import CountDoubt
 from kgm.simulation.report.prediction import Prediction
 from kgm.simulation.streams.group import most_partitions_of_a_task
 from kgm.text.wording import many, moves_text

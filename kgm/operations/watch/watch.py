@@ -8,10 +8,11 @@ from enum import StrEnum
 from typing import Protocol
 
 from kgm.client.poller import PolledGroup
-from kgm.model.errors import ConditionNotMet
+from kgm.model.errors import ConditionNotMet, KgmError, PartialError
 from kgm.operations.watch.events import EventKind, GroupEvent
 from kgm.operations.watch.timekeeper import Timekeeper
-from kgm.operations.watch.watched_group import WatchedGroup, WatchVerdict
+from kgm.operations.watch.verdict import WatchVerdict
+from kgm.operations.watch.watched_group import WatchedGroup
 from kgm.text.durations import show_duration
 from kgm.text.wording import typed
 
@@ -55,7 +56,8 @@ class WatchLimits:
 
 
 class Watch:
-    """A watch of one or more groups. Once it is over, `error` has the expectation that was not met."""
+    """A watch of one or more groups. Once it is over, `error` has the expectation that was not met, or why it is not
+    known whether it was."""
 
     def __init__(
         self, poller: Poller, groups: Sequence[WatchedGroup], limits: WatchLimits, timekeeper: Timekeeper,
@@ -64,7 +66,7 @@ class Watch:
         """is_ended: whether the operator has ended the watch, which has the same effect as reaching a limit."""
         self._is_ended = is_ended
         self.groups = tuple(groups)
-        self.error: ConditionNotMet | None = None
+        self.error: KgmError | None = None
         self._poller, self._limits, self._timekeeper = poller, limits, timekeeper
         self._started_ms = timekeeper.now_ms()
         self._first_events: list[GroupEvent] = []
@@ -117,6 +119,7 @@ class Watch:
             observer.show([self._final(group, EventKind.BREACH, reason) for group, reason in broken], now_ms)
             return True
         if goal is not None and all(group.is_quiet() for group in self.groups):
+            self.error = self._unseen()
             observer.show([self._final(one, EventKind.STABLE, _reached(one)) for one in self.groups], now_ms)
             return True
         if observer.has_left():
@@ -126,10 +129,24 @@ class Watch:
         broken = [(group, reason) for group in self.groups if (reason := group.breach(is_over=True)) is not None]
         if goal is not None:
             self.error = self._not_reached(goal, now_ms)
-        elif broken:
-            self.error = _breach(*broken[0])
+        else:
+            self.error = _breach(*broken[0]) if broken else self._unseen()
         self._show_end(observer)
         return True
+
+    def _unseen(self) -> KgmError | None:
+        """Why it is not known whether the expectations were met; None if they were."""
+        for group in self.groups:
+            if not group.expectations.are_counted:
+                continue
+            if group.error is not None:
+                return group.error
+            if (why := group.unseen()) is not None:
+                return PartialError(
+                    f"group {group.group_id!r}: it is not known whether the expectations were met", facts=(why,),
+                    group_id=group.group_id,
+                )  # fmt: skip
+        return None
 
     def _show_end(self, observer: WatchObserver) -> None:
         ends = [self._final(group, EventKind.ENDED, group.summary()) for group in self.groups]

@@ -26,6 +26,7 @@ from kgm.model.errors import KgmError, NotFoundError
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.operations.groups.rebalance_wait import logged_members, rebalance_wait
 from kgm.operations.watch.events import EventKind, GroupEvent
+from kgm.operations.watch.verdict import CountDoubt, WatchVerdict
 from kgm.text.names import in_order
 from kgm.text.wording import lost_text, many, moves_text, partitions_text, past_end_text
 
@@ -58,40 +59,10 @@ class Expectations:
     expect_no_moves: bool = False
     max_rebalances: int | None = None
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CountDoubt:
-    """Why the number of rebalances may be wrong. bound: `at least` or `at most`."""
-
-    bound: str
-    why: str
-
-    def __str__(self) -> str:
-        return f"{self.bound}: {self.why}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WatchVerdict:
-    """How a group stands at the end of a watch. reached: whether it reached the goal; None if there was none.
-
-    moves: from the owners of the baseline to the latest owners; moved_partitions: those that had another owner at any
-    time since the baseline. handovers: how often a partition passed from one consumer to another; there may have been
-    more unless handovers_exact."""
-
-    group_id: str
-    reached: bool | None
-    breach: str | None
-    missing: tuple[str, ...]
-    looks: int
-    rebalances: int
-    rebalances_doubt: CountDoubt | None
-    moved_partitions: int
-    handovers: int
-    handovers_exact: bool
-    moves: tuple[Move, ...]
-    replaced: tuple[str, ...]
-    generation: int | None
-    latest: GroupSnapshot | None
+    @property
+    def are_counted(self) -> bool:
+        """Whether it matters that nothing is missed."""
+        return self.expect_no_moves or self.max_rebalances is not None
 
 
 @dataclass(slots=True)
@@ -377,9 +348,24 @@ class WatchedGroup:
         return moves(owned(self.baseline), owned(self._owners))
 
     @property
+    def rebalances_doubt(self) -> CountDoubt | None:
+        """Why the number of rebalances may be wrong; None if it is certain."""
+        is_unseen = self.error is not None and not isinstance(self.error, NotFoundError)
+        return self.doubt or (CountDoubt(bound="at least", why="the group cannot be described") if is_unseen else None)
+
+    @property
     def handovers_exact(self) -> bool:
         """Whether every handover was seen."""
-        return self.doubt is None and not self._may_miss_handovers
+        return self.rebalances_doubt is None and not self._may_miss_handovers
+
+    def unseen(self) -> str | None:
+        """Why an expectation may have been broken without being noticed; None if everything that matters was seen."""
+        doubt = self.rebalances_doubt
+        if self.expectations.max_rebalances is not None and doubt is not None and doubt.bound == "at least":
+            return doubt.why
+        if self.expectations.expect_no_moves and not self.handovers_exact:
+            return "partitions may have moved away and back between two polls" if doubt is None else doubt.why
+        return None
 
     def breach(self, *, is_over: bool = False) -> str | None:
         """Which expectation is broken, and how. is_over: the watch is over, so a partition without a consumer will not
@@ -463,7 +449,7 @@ class WatchedGroup:
             missing=tuple(self.missing()),
             looks=self.looks,
             rebalances=self.rebalances,
-            rebalances_doubt=self.doubt,
+            rebalances_doubt=self.rebalances_doubt,
             moved_partitions=len(self.moved),
             handovers=self.handovers,
             handovers_exact=self.handovers_exact,
@@ -475,7 +461,8 @@ class WatchedGroup:
 
     def summary(self) -> str:
         """`2 rebalances, 0 partitions moved, 3 members replaced`; handovers only if there were any."""
-        least = "at least " if self.doubt is not None and self.doubt.bound == "at least" else ""
+        doubt = self.rebalances_doubt
+        least = "at least " if doubt is not None and doubt.bound == "at least" else ""
         parts = [f"{least}{many(self.rebalances, 'rebalance')}", f"{many(len(self.moved), 'partition')} moved"]
         if self.handovers:
             parts.append(("" if self.handovers_exact else "at least ") + many(self.handovers, "handover"))

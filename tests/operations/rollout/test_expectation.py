@@ -16,7 +16,7 @@ from kgm.operations.rollout.expectation import (
     shortfall,
     unknown_because,
 )  # fmt: skip
-from kgm.operations.watch.watched_group import CountDoubt
+from kgm.operations.watch.verdict import CountDoubt
 from kgm.simulation.bounce import simulate
 from kgm.simulation.plan.bounce_plan import Plan
 from kgm.simulation.streams.group import most_partitions_of_a_task

@@ -31,6 +31,8 @@ class Polls:
 
     def poll(self):
         seen = self._polls.pop(0) if len(self._polls) > 1 else self._polls[0]
+        if isinstance(seen, dict):
+            return seen
         return {one.group_id: PolledGroup(seen=one) for one in (seen if isinstance(seen, tuple) else (seen,))}
 
 
@@ -117,6 +119,36 @@ def test_time_and_polls_are_limits():
     assert watch.error is not None
     assert watch.error.message == "group 'g': not bounced within 1s"
     assert watch.error.facts == ("g: a has not been restarted",)
+
+
+COUNTED = [Expectations(expect_no_moves=True), Expectations(max_rebalances=0)]
+LOST = UnreachableError("no answer", group_id="g")
+
+
+@pytest.mark.parametrize("expected", COUNTED)
+def test_an_expectation_is_not_met_if_the_group_cannot_be_described_at_the_end(expected):
+    polls = [{"g": PolledGroup(seen=group(1))}, {"g": PolledGroup(seen=LOST)}]
+    watch, _ = watched(polls, expected=expected, looks=5)
+    assert watch.error is LOST
+    (verdict,) = watch.verdicts()
+    assert (verdict.handovers_exact, verdict.rebalances_doubt.bound) == (False, "at least")
+    watch, _ = watched([*polls, polls[0]], expected=expected, looks=5)
+    assert watch.error is None
+    assert watch.verdicts()[0].handovers_exact
+    watch, _ = watched(polls, looks=5)
+    assert watch.error is None  # nothing was expected
+
+
+@pytest.mark.parametrize("expected", COUNTED)
+@pytest.mark.parametrize("more", [{"looks": 5}, {"goal": Goal.STABLE}])
+def test_an_expectation_is_not_met_if_what_happens_between_polls_is_not_seen(expected, more):
+    expected = replace(expected, quiet_ms=1_000)
+    poll = PolledGroup(seen=replace(group(1), type="classic"), log_unreadable_because="READ on the topic is missing")
+    watch, _ = watched([{"g": poll}], expected=expected, **more)
+    assert watch.error.exit_code == 7
+    assert "READ on the topic is missing" in watch.error.facts[0]
+    watch, _ = watched([{"g": poll}], **more)
+    assert watch.error is None
 
 
 def test_a_group_that_is_not_quiet_for_long_enough_is_named():

@@ -9,7 +9,8 @@ from kgm.text.timestamps import rfc3339
 
 if TYPE_CHECKING:
     from kgm.operations.watch.events import GroupEvent
-    from kgm.operations.watch.watched_group import WatchedGroup, WatchVerdict
+    from kgm.operations.watch.verdict import WatchVerdict
+    from kgm.operations.watch.watched_group import WatchedGroup
 
 FORMS: Final[dict[str, dict[str, Any]]] = {
     "watch": {
