@@ -107,6 +107,7 @@ def run_options(values: Mapping[str, Any], sources: Mapping[str, str] | None = N
         return _checked(values)
     from kgm.operations.settings.loading import load_settings
 
+    _refuse_empty(values)
     values, origins = dict(values), dict(sources or {})
     loaded = load_settings(
         overrides=_overrides(values.get("extra")),
@@ -135,6 +136,19 @@ def run_options(values: Mapping[str, Any], sources: Mapping[str, str] | None = N
         expect_cluster_id=expected or None, warnings=loaded.warnings, origins=origins,
         other_cluster=None if bootstrap is None else _other_cluster(loaded, values, bootstrap, origins),
     )  # fmt: skip
+
+
+def _refuse_empty(values: Mapping[str, Any]) -> None:
+    """Raises UsageError for an option that was given without a value: taken for not given, it would let a command loose
+    on the cluster of another source, without the profile's `expect_cluster_id`."""
+    for name, option in (
+        ("bootstrap_server", "--bootstrap-server"),
+        ("brokers", "--brokers"),
+        ("profile", "--profile"),
+    ):
+        value = values.get(name)
+        if value is not None and not value.strip():
+            raise UsageError(f"{option}: the value is empty", hint="is a shell variable unset?")
 
 
 def _other_cluster(

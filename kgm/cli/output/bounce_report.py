@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kgm.cli.output.report import Cell, Column, Report, Table, with_range
+from kgm.cli.output.report import Cell, Column, Report, Table, count_cells, count_columns, with_range
 from kgm.text.durations import show_duration
 from kgm.text.wording import many, partitions_text
 
@@ -116,14 +116,16 @@ def _summary(predicted: PredictedBounce) -> Table:
         Column(title="SCENARIO"),
         *([Column(title="PROTOCOL")] if is_mixed else []),
         Column(title="ASSIGNOR"),
-        Column(title="REBALANCES", right=True),
-        Column(title="GENERATIONS", right=True),
-        Column(title="MOVED", right=True),
-        Column(title="HANDOVERS", right=True),
-        Column(title="STOPPED", right=True),
-        *([Column(title="NEW WAIT", right=True)] if has_new else []),
-        *([Column(title="REFUSED", right=True)] if has_refused else []),
-        Column(title="EXACT"),
+        *count_columns("REBALANCES"),
+        *count_columns("GENERATIONS"),
+        *count_columns("MOVED", "moved_partitions"),
+        *count_columns("HANDOVERS"),
+        *count_columns("STOPPED", "stopped_partition_ms"),
+        *([Column(title="NEW WAIT", right=True, text=True)] if has_new else []),
+        *([Column(title="NEW WAIT", data=True, key="newcomers_wait_ms")] if has_new else []),
+        *([Column(title="REFUSED", right=True, key="refused_joins")] if has_refused else []),
+        Column(title="EXACT", text=True),
+        Column(title="EXACT", data=True),
         Column(title="DRAWS", wide=True, right=True),
     ]
     rows: list[list[Cell]] = []
@@ -134,14 +136,14 @@ def _summary(predicted: PredictedBounce) -> Table:
                 prediction.name,
                 *([prediction.protocol] if is_mixed else []),
                 prediction.assignor,
-                with_range(typical.rebalances, ranges.rebalances if ranges else None),
-                with_range(typical.generations, ranges.generations if ranges else None),
-                with_range(typical.moved_partitions, ranges.moved_partitions if ranges else None),
-                with_range(typical.handovers, ranges.handovers if ranges else None),
-                _stopped(prediction),
-                *([_seconds(typical.newcomers_wait_ms)] if has_new else []),
+                *count_cells(typical.rebalances, ranges.rebalances if ranges else None),
+                *count_cells(typical.generations, ranges.generations if ranges else None),
+                *count_cells(typical.moved_partitions, ranges.moved_partitions if ranges else None),
+                *count_cells(typical.handovers, ranges.handovers if ranges else None),
+                *stopped_cells(prediction, stopped_text(prediction)),
+                *([_seconds(typical.newcomers_wait_ms), typical.newcomers_wait_ms] if has_new else []),
                 *([typical.refused_joins] if has_refused else []),
-                "yes" if prediction.exact else f"no, {many(prediction.draws, 'draw')}",
+                *exact_cells(prediction),
                 prediction.draws,
             ]
         )
@@ -173,10 +175,26 @@ def _seconds(span_ms: int | None) -> str | None:
     return None if span_ms is None else f"{span_ms / 1000:.1f}s"
 
 
-def _stopped(prediction: Prediction) -> str:
+def stopped_text(prediction: Prediction) -> str:
+    """The time without a consumer, with its range."""
     typical, drawn = prediction.typical.stopped_partition_ms, prediction.stopped_partition_range_ms
     shown, least, most = (f"{span_ms / 1000:.1f}" for span_ms in (typical, drawn.min, drawn.max))
     return f"{shown}s ({least}-{most})" if drawn.is_meaningful and least != most else f"{shown}s"
+
+
+def stopped_cells(prediction: Prediction, text: str) -> list[Cell]:
+    """The time without a consumer, as `count_cells`."""
+    return count_cells(prediction.typical.stopped_partition_ms, prediction.stopped_partition_range_ms, text)
+
+
+def exact_text(prediction: Prediction) -> str:
+    """Whether the prediction is exact; if not, the number of draws that it is based on."""
+    return "yes" if prediction.exact else f"no, {many(prediction.draws, 'draw')}"
+
+
+def exact_cells(prediction: Prediction) -> list[Cell]:
+    """For people, and for data formats."""
+    return [exact_text(prediction), "yes" if prediction.exact else "no"]
 
 
 def in_words(plan: Plan) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kgm.cli.output.bounce_report import sink_tables
+from kgm.cli.output.bounce_report import exact_cells, sink_tables, stopped_cells, stopped_text
 from kgm.cli.output.contracts.planning.drain import forecast_json, group_json, unpredicted_json
-from kgm.cli.output.report import Cell, Column, Report, Table, with_range
+from kgm.cli.output.report import Cell, Column, Report, Table, count_cells, count_columns
 from kgm.operations.drain.forecast import UnpredictedGroup
 from kgm.text.braces import as_list
 from kgm.text.durations import show_duration, typed_duration
@@ -73,18 +73,9 @@ def warnings_of(one: DrainedGroup) -> str | None:
     return ", ".join(texts) or None
 
 
-def stopped_text(one: DrainedGroup) -> str:
+def stopped_text_of(one: DrainedGroup) -> str:
     """The time without a consumer, which never ends if partitions are left without an owner."""
-    if one.unowned_partitions:
-        return "no owner left"
-    typical, drawn = one.prediction.typical.stopped_partition_ms, one.prediction.stopped_partition_range_ms
-    shown, least, most = (f"{span_ms / 1000:.1f}" for span_ms in (typical, drawn.min, drawn.max))
-    return f"{shown}s ({least}-{most})" if drawn.is_meaningful and least != most else f"{shown}s"
-
-
-def exact_text(one: DrainedGroup) -> str:
-    """Whether the prediction is exact; if not, the number of draws that it is based on."""
-    return "yes" if one.prediction.exact else f"no, {many(one.prediction.draws, 'draw')}"
+    return "no owner left" if one.unowned_partitions else stopped_text(one.prediction)
 
 
 def _table(foreseen: DrainForecast) -> Table:
@@ -93,16 +84,20 @@ def _table(foreseen: DrainForecast) -> Table:
         Column(title="GROUP"),
         Column(title="TYPE", wide=True),
         Column(title="MEMBERS", right=True),
-        Column(title="DRAINED", right=True),
-        Column(title="LEFT", right=True),
-        Column(title="REBALANCES", right=True),
-        Column(title="HANDOVERS", right=True),
-        Column(title="MOVED", right=True, wide=True),
-        Column(title="STOPPED", right=True),
-        Column(title="EXACT", left_out=1),
-        Column(title="MOST PARTITIONS", wide=True),
+        Column(title="DRAINED", right=True, text=True),
+        Column(title="DRAINED", data=True, key="drained_members"),
+        Column(title="LEFT", right=True, key="members_left"),
+        *count_columns("REBALANCES"),
+        *count_columns("HANDOVERS"),
+        *count_columns("MOVED", "moved_partitions", wide=True),
+        *count_columns("STOPPED", "stopped_partition_ms"),
+        Column(title="EXACT", left_out=1, text=True),
+        Column(title="EXACT", data=True),
+        Column(title="MOST PARTITIONS", wide=True, text=True),
+        Column(title="MOST PARTITIONS", data=True, key="most_partitions_before"),
+        Column(title="MOST PARTITIONS", data=True, key="most_partitions_after"),
         Column(title="WARNING", data=not has_warnings),
-        Column(title="NOT PREDICTED BECAUSE", data=not foreseen.unpredicted),
+        Column(title="NOT PREDICTED BECAUSE", data=not foreseen.unpredicted, key="reason"),
     ]
     rows = [_row(one) for one in foreseen.groups] + [_row_of_unpredicted(one) for one in foreseen.unpredicted]
     affected = len(foreseen.groups) + sum(one.taken is not None for one in foreseen.unpredicted)
@@ -122,21 +117,24 @@ def _row(one: DrainedGroup) -> list[Cell]:
         one.group.type,
         len(one.group.members),
         len(one.taken),
+        ",".join(one.taken),
         one.members_left,
-        with_range(typical.rebalances, ranges.rebalances if ranges else None),
-        with_range(typical.handovers, ranges.handovers if ranges else None),
-        with_range(typical.moved_partitions, ranges.moved_partitions if ranges else None),
-        stopped_text(one),
-        exact_text(one),
+        *count_cells(typical.rebalances, ranges.rebalances if ranges else None),
+        *count_cells(typical.handovers, ranges.handovers if ranges else None),
+        *count_cells(typical.moved_partitions, ranges.moved_partitions if ranges else None),
+        *stopped_cells(one.prediction, stopped_text_of(one)),
+        *exact_cells(one.prediction),
         f"{one.most_partitions_before} -> {one.most_partitions_after}",
+        one.most_partitions_before,
+        one.most_partitions_after,
         warnings_of(one),
         None,
     ]
 
 
 def _row_of_unpredicted(one: UnpredictedGroup) -> list[Cell]:
-    taken = None if one.taken is None else len(one.taken)
-    return [one.group_id, None, None, taken, *[None] * 8, one.reason.message]
+    taken = (None, None) if one.taken is None else (len(one.taken), ",".join(one.taken))
+    return [one.group_id, None, None, *taken, *[None] * 23, one.reason.message]
 
 
 def _notes(foreseen: DrainForecast) -> list[str]:

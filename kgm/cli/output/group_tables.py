@@ -60,7 +60,7 @@ def members_table(
         Column(title="CLIENT-ID", wide=extra),
         Column(title="HOST", left_out=2),
         Column(title="STATUS"),
-        Column(title="EPOCH", wide=extra, right=True),
+        Column(title="EPOCH", wide=extra, right=True, key="member_epoch"),
         Column(title="PROTOCOL", wide=extra),
         Column(title="RACK", wide=extra),
         Column(title="SUBSCRIPTION", wide=extra),
@@ -71,7 +71,7 @@ def members_table(
         Column(title="ASSIGNMENT"),
         Column(title="TARGET", wide=extra),
         # Last, so that the columns of csv and tsv keep their positions.
-        Column(title="CLIENT", wide=extra),
+        Column(title="CLIENT", wide=extra, key="client_library"),
         *_thread_columns(snapshot),
         Column(title="LAG-MS", right=True, data=True),
         Column(title="WORKER", data=not workers),
@@ -189,8 +189,11 @@ def _tasks(members: Iterable[MemberSnapshot], of: Callable[[MemberWork], tuple[s
 def _thread_columns(snapshot: GroupSnapshot) -> list[Column]:
     """The other columns of a table of members: shown if there is something to show, and always in data formats."""
     titles = ("PROCESS", "ENDPOINT", "ACTIVE-TASKS", "STANDBY-TASKS", "WARMUP-TASKS", "CONNECTORS")
+    keys = ("process_id", "user_endpoint", None, None, None, None)
     is_shown = _has_work(snapshot)
-    return [Column(title=title, wide=is_shown, data=not is_shown) for title in titles]
+    return [
+        Column(title=title, wide=is_shown, data=not is_shown, key=key) for title, key in zip(titles, keys, strict=True)
+    ]
 
 
 def _thread_cells(member: MemberSnapshot) -> list[Cell]:

@@ -84,14 +84,17 @@ def report(output: PlanOutput) -> Report:
     )
 
 
-def _columns(first: str) -> list[Column]:
+def _columns(first: str, key: str) -> list[Column]:
     return [
-        Column(title=first),
+        Column(title=first, key=key),
         Column(title="REBALANCES", right=True),
         Column(title="HANDOVERS", right=True),
-        Column(title="STOPPED", right=True),
-        Column(title="DURATION", right=True),
-        Column(title="CONSUMED", right=True),
+        Column(title="STOPPED", right=True, text=True),
+        Column(title="DURATION", right=True, text=True),
+        Column(title="CONSUMED", right=True, text=True),
+        Column(title="STOPPED", data=True, key="stopped_partition_ms"),
+        Column(title="DURATION", data=True, key="duration_ms"),
+        Column(title="CONSUMED", data=True, key="fewest_consumed_percent"),
     ]
 
 
@@ -102,6 +105,9 @@ def _cells(costs: PlanCosts) -> list[Cell]:
         f"{costs.stopped_partition_ms / 1000:.1f}s",
         show_duration(costs.took_ms),
         f"{costs.fewest_consumed_percent}%",
+        costs.stopped_partition_ms,
+        costs.took_ms,
+        costs.fewest_consumed_percent,
     ]
 
 
@@ -136,7 +142,8 @@ def _plans(output: PlanOutput) -> Table:
         for one in shown
     ]
     heading = f"{found.group.group_id}  {_asked(found)}, lowest {found.task.objective.value} first"
-    columns = [*_columns("PLAN"), Column(title="EXACT"), Column(title="NO COPY", right=True, data=not is_streams)]
+    columns = [*_columns("PLAN", "flags"), Column(title="EXACT")]
+    columns.append(Column(title="NO COPY", right=True, data=not is_streams, key="tasks_without_copy"))
     return Table(columns=columns, rows=rows, heading=heading, notes=notes)
 
 
@@ -177,7 +184,7 @@ def _what_ifs(found: FoundPlans) -> list[Table]:
         ]
         for one in found.what_ifs
     ]
-    columns = [*_columns("WHAT IF"), Column(title="PLAN"), Column(title="EXCEEDS"), Column(title="NEEDS")]
+    columns = [*_columns("WHAT IF", "name"), Column(title="PLAN"), Column(title="EXCEEDS"), Column(title="NEEDS")]
     notes = [
         f"{one.name}: if {one.death.member} dies, partitions are stopped for "
         f"{one.death.stopped_partition_ms / 1000:.1f}s in total, instead of "

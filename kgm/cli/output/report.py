@@ -41,7 +41,8 @@ _ENTITIES = {"<": "&lt;", ">": "&gt;", "&": "&amp;"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """A column: `wide` ones show with -o wide and in data formats, `data` ones in data formats only.
+    """A column: `wide` ones show with -o wide and in data formats, `data` ones in data formats only, `text` ones never
+    there. key: its name in data formats, if that is not its title.
 
     left_out: at a terminal that is too narrow, columns are left out in this order, after columns without values; None:
     never left out."""
@@ -49,8 +50,10 @@ class Column:
     title: str
     wide: bool = False
     data: bool = False
+    text: bool = False
     right: bool = False
     left_out: int | None = None
+    key: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,18 +226,20 @@ def _separated(report: Report, options: OutputOptions) -> Iterator[str]:
     mark = "," if options.output == "csv" else "\t"
     titles = None
     for table in report.tables:
-        own = [column.title for column in table.columns]
+        shown = [i for i, column in enumerate(table.columns) if not column.text]
+        own = [_key(table.columns[i]) for i in shown]
         if titles is None:
             titles = own
             if options.headers:
-                yield mark.join(map(_key, titles)) + "\n"
+                yield mark.join(titles) + "\n"
         if own == titles:
-            yield "".join(mark.join(_csv_value(value, mark) for value in row) + "\n" for row in table.rows)
+            yield "".join(mark.join(_csv_value(row[i], mark) for i in shown) + "\n" for row in table.rows)
 
 
-def _key(title: str) -> str:
+def _key(column: Column) -> str:
     """The name of a column in data formats, as in JSON."""
-    return _KEYS.get(title) or title.lower().replace("-", "_").replace(" ", "_")
+    title = column.title
+    return column.key or _KEYS.get(title) or title.lower().replace("-", "_").replace(" ", "_")
 
 
 def _csv_value(value: Cell, mark: str) -> str:
@@ -302,6 +307,23 @@ def style_for(options: OutputOptions) -> TableStyle:
 def with_range(typical: int, drawn: Range | None) -> str:
     """`2 (1-3)`: typical, and minimum and maximum."""
     return f"{typical} ({drawn.min}-{drawn.max})" if drawn is not None and drawn.min != drawn.max else str(typical)
+
+
+def count_columns(title: str, key: str | None = None, *, wide: bool = False) -> list[Column]:
+    """The columns of `count_cells`: one for people, three in data formats. key: the key in JSON, if it is not the
+    title."""
+    name = key or title.lower()
+    return [
+        Column(title=title, right=True, text=True, wide=wide),
+        *(Column(title=title, data=True, key=f"{name}{end}") for end in ("", "_min", "_max")),
+    ]
+
+
+def count_cells(typical: int, drawn: Range | None, text: str | None = None) -> list[Cell]:
+    """A number with its range; data formats have no range if there is none. text: what people see, if it is not the
+    number itself."""
+    shown = with_range(typical, drawn) if text is None else text
+    return [shown, typical, *((None, None) if drawn is None else (drawn.min, drawn.max))]
 
 
 def wants_color(options: OutputOptions, stream: TextIO) -> bool:

@@ -78,6 +78,16 @@ def test_the_order_is_flag_x_environment_command_config_profile_default(home, tm
     assert run_options(VALUES | x).settings["security.protocol"] == "SSL"  # each key by itself
 
 
+@pytest.mark.parametrize("name", ["bootstrap_server", "brokers", "profile"])
+@pytest.mark.parametrize("value", ["", "  "])
+def test_an_option_without_a_value_does_not_fall_through_to_another_source(home, monkeypatch, name, value):
+    home('default_profile = "prod"' + PROFILE)
+    monkeypatch.setenv("KGM_BOOTSTRAP_SERVER", "env:1")
+    option = "--" + name.replace("_", "-")
+    with pytest.raises(UsageError, match=f"^{option}: the value is empty$"):
+        run_options(VALUES | {name: value})
+
+
 def test_what_a_profile_may_contain(home):
     home(PROFILE)
     options = run_options(VALUES | {"profile": "prod"})

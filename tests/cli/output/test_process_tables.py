@@ -79,7 +79,7 @@ def test_a_line_for_each_thread():
     wide = text(STREAMS, "wide")
     assert [wide.count(one) for one in PROCESSES] == [2, 2]
     rows = list(csv.DictReader(io.StringIO(text(STREAMS, "csv"))))
-    assert [(row["process"], row["active_tasks"], row["standby_tasks"]) for row in rows] == [
+    assert [(row["process_id"], row["active_tasks"], row["standby_tasks"]) for row in rows] == [
         (PROCESSES[0], "0_0 1_0", ""), (PROCESSES[0], "0_1", "1_1"), (PROCESSES[1], "1_1", ""), (PROCESSES[1], "", ""),
     ]  # fmt: skip
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kgm.cli.output.drain_report import exact_text, in_words, stopped_text, warnings_of
+from kgm.cli.output.bounce_report import exact_text
+from kgm.cli.output.drain_report import in_words, stopped_text_of, warnings_of
 from kgm.cli.output.pages.bars import colours_of, legend
 from kgm.cli.output.pages.bounce_page import course_of
 from kgm.cli.output.pages.page import Markup, cut, document, element, facts, section, table
@@ -58,8 +59,8 @@ def _row(one: DrainedGroup) -> list[object]:
         one.members_left,
         with_range(typical.rebalances, ranges.rebalances if ranges else None),
         with_range(typical.handovers, ranges.handovers if ranges else None),
-        stopped_text(one),
-        exact_text(one),
+        stopped_text_of(one),
+        exact_text(one.prediction),
         warnings_of(one),
     ]
 

@@ -100,8 +100,22 @@ def test_rows_of_groups_without_a_forecast_have_the_reason(kgm):
     _, out, _ = kgm("--host", "10.0.0.1", "-o", "csv")
     rows = {row["group_id"]: row for row in csv.DictReader(io.StringIO(out))}
     assert list(rows) == ["all", "third", "busy"]
-    assert "PreparingRebalance" in rows["busy"]["not_predicted_because"]
-    assert (rows["all"]["warning"], rows["all"]["stopped"]) == ("empty, 3 partitions without an owner", "no owner left")
+    assert "PreparingRebalance" in rows["busy"]["reason"]
+    assert rows["all"]["warning"] == "empty, 3 partitions without an owner"
+
+
+def test_columns_of_csv_have_the_keys_and_values_of_json(kgm):
+    _, out, _ = kgm("--host", "10.0.0.1", "-o", "json")
+    of_json = {one["group_id"]: one for one in json.loads(out)["data"]["groups"]}
+    _, out, _ = kgm("--host", "10.0.0.1", "-o", "csv")
+    for row in csv.DictReader(io.StringIO(out)):
+        if (one := of_json.get(row["group_id"])) is None:
+            continue
+        for name in ("members", "members_left", "rebalances", "handovers", "moved_partitions", "stopped_partition_ms"):
+            assert row[name] == str(one[name])
+        assert row["drained_members"] == ",".join(one["drained_members"])
+        assert row["stopped_partition_ms_max"] == str(one["stopped_partition_range_ms"]["max"])
+        assert {name for name in row if not name.endswith(("_min", "_max"))} <= {*one, "warning", "reason"}
 
 
 @pytest.mark.parametrize(
