@@ -50,6 +50,7 @@ class RunOptions(OutputOptions):
             from kgm.cli.output.failures import print_warning
 
             print_warning(f"{self.other_cluster}; {self.bootstrap} is used")
+        # Other tools use this variable too: it counts only if nothing else names a cluster.
         bootstrap = self.bootstrap or (os.environ.get("KAFKA_BOOTSTRAP_SERVERS") if reads_only else None)
         if not bootstrap:
             hint = "add --bootstrap-server HOST:PORT, or export KGM_BOOTSTRAP_SERVER=HOST:PORT"
@@ -131,6 +132,10 @@ def run_options(values: Mapping[str, Any], sources: Mapping[str, str] | None = N
     if not expected and "expect_cluster_id" in loaded.profile_options:
         option = loaded.profile_options["expect_cluster_id"]
         expected, origins["expect_cluster_id"] = option.value, option.origin
+        if not expected.strip():
+            raise UsageError(
+                f"expect_cluster_id ({option.origin}) is empty", hint="kgm config test shows the cluster's id"
+            )
     return replace(
         _checked(values), bootstrap=bootstrap, settings=loaded.client, profile=loaded.profile,
         expect_cluster_id=expected or None, warnings=loaded.warnings, origins=origins,

@@ -5,6 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+#: A longer budget is cut: the system's clocks overflow at some 300 years.
+_LONGEST_MS = 10 * 365 * 24 * 3_600_000
+
 
 class _Vain:
     """How long a command has waited for answers that did not come, in seconds; overlapping waits count once. whole_s:
@@ -33,7 +36,8 @@ class Deadline:
 
     @classmethod
     def after(cls, budget_ms: int, *, clock: Callable[[], float] = time.monotonic) -> Deadline:
-        """The moment `budget_ms` from now."""
+        """The moment `budget_ms` from now, or ten years from now if that is sooner."""
+        budget_ms = min(budget_ms, _LONGEST_MS)
         return cls(clock() + budget_ms / 1000, budget_ms=budget_ms, clock=clock)
 
     def remaining(self) -> float:

@@ -35,6 +35,8 @@ class Gates:
         """One failure for each limit that the prediction exceeds, and for each sink group that is not predicted."""
         if self.handovers is None and self.rebalances is None:
             return ()
+        if not (prediction.exact or prediction.ranges):
+            return (ConditionNotMet("one draw is no limit to what may happen: more draws (--draws) are needed"),)
         up_to = "up to " if prediction.ranges else ""
         failures = [ConditionNotMet(f"{up_to}{text}") for text in self._of(prediction.ranges or prediction.typical)]
         failures += [

@@ -20,12 +20,12 @@ from kgm.operations.rollout.spec import RolloutStep, StepKind
 from kgm.operations.watch.conditions import Condition, Subject, parse_condition
 from kgm.operations.watch.events import EventKind, GroupEvent
 from kgm.operations.watch.timekeeper import Timekeeper
+from kgm.operations.watch.verdict import CountDoubt
 from kgm.operations.watch.watch import Poller
 from kgm.operations.watch.watched_group import (
     AWAY,
     RECONCILING,
     STABLE,
-    CountDoubt,
     Expectations,
     WatchedGroup,
 )  # fmt: skip

@@ -88,6 +88,12 @@ def test_an_option_without_a_value_does_not_fall_through_to_another_source(home,
         run_options(VALUES | {name: value})
 
 
+def test_an_expected_cluster_without_an_id_is_an_error(home):
+    home('[profiles.prod]\nexpect_cluster_id = ""')
+    with pytest.raises(UsageError, match=r"expect_cluster_id .* is empty"):
+        run_options(VALUES | {"profile": "prod"})
+
+
 def test_what_a_profile_may_contain(home):
     home(PROFILE)
     options = run_options(VALUES | {"profile": "prod"})

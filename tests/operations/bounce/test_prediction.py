@@ -149,6 +149,13 @@ def test_a_partition_that_goes_and_comes_back_is_two_handovers_and_no_move():
     assert predict_bounce(group, late, gates=Gates(handovers=6)).failed_gates == ()
 
 
+def test_gates_do_not_pass_with_a_single_draw_of_what_is_not_certain():
+    request = BounceRequest(everyone=True, restart_time_ms=1_000)
+    (failed,) = predict_bounce(DYNAMIC, request, draws=1, gates=Gates(handovers=1_000)).failed_gates
+    assert "one draw is no limit" in failed.message
+    assert predict_bounce(STATIC, request, draws=1, gates=Gates(handovers=0)).failed_gates == ()  # it is exact
+
+
 def test_gates_of_handovers_count_the_most_of_all_draws():
     request = BounceRequest(everyone=True, rolling=Rolling())
     ranges = predict_bounce(DYNAMIC, request, draws=12).predictions[0].ranges

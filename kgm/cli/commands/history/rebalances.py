@@ -16,9 +16,11 @@ from kgm.cli.options.group_names import maybe_group
 from kgm.cli.options.history import Group, GroupOption, HistoryOptions, Match, history_options
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
+from kgm.cli.options.words import known_word
 from kgm.cli.output.history.rows_json import cluster_json, rebalance_json, window_json
 from kgm.cli.output.history.words import in_words, rebalance_cells, rebalance_columns
 from kgm.cli.output.report import Cell, Column, Report, Table, emit
+from kgm.model.errors import UsageError
 from kgm.text.wording import many, typed
 
 if TYPE_CHECKING:
@@ -55,11 +57,11 @@ def rebalances(
     With -b HOST:PORT and neither --source nor --store, kgm reads the live topic: one partition for one group, otherwise
     all. This needs READ on __consumer_offsets. --follow prints each rebalance as it happens."""
     name = maybe_group(group, group_option)
-    wanted = {word.strip().lower() for text in cause or () for word in text.split(",") if word.strip()}
+    wanted = _causes(cause)
     from kgm.operations.history import group_rows
 
     def has_cause(row: RebalanceRow) -> bool:
-        return not wanted or bool({in_words(row.cause), row.cause} & wanted)
+        return not wanted or row.cause in wanted
 
     if follow:
         pattern = match or "*"
@@ -86,6 +88,16 @@ def _report(rows: Sequence[RebalanceRow], history: History, common: RunOptions, 
         items=items,
         cluster=cluster_json(history),
     )
+
+
+def _causes(given: Sequence[str] | None) -> set[str]:
+    """The causes that --cause lists, in either spelling. Raises UsageError."""
+    from kgm.history.causes.verdict import Cause
+
+    words = [word.strip().replace(" ", "-") for text in given or () for word in text.split(",") if word.strip()]
+    if given and not words:
+        raise UsageError("--cause: the name of the cause is empty")
+    return {known_word(word, "--cause", list(Cause)) for word in words}
 
 
 def _table(rows: Sequence[RebalanceRow], notes: Sequence[str], *, is_data: bool) -> Table:

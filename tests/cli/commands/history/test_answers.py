@@ -130,6 +130,7 @@ def test_filters(answer):
     assert answer("rebalances", "ledger") == answer("rebalances", "-g", "ledger")
     joins = answer("rebalances", "--cause", "join,session-expiry")["rebalances"]
     assert {each["cause"] for each in joins} == {"join", "session-expiry"}
+    assert answer("rebalances", "--cause", "join, Session expiry")["rebalances"] == joins
 
 
 def test_every_alarm_and_advice_has_its_keys(answer):
