@@ -43,8 +43,8 @@ def carried_out(
     results to the record. unknown: what is not known if `run` is interrupted; hint: the command that shows it.
 
     Raises PartialError if something may have changed, any other KgmError only if nothing can have."""
-    record.write_intent()
     try:
+        record.write_intent()  # Ctrl-C may end it after the intent is on disk: that needs an outcome, too
         return run()
     except StaleVerdictError as error:
         record.write_refusal(error)

@@ -42,6 +42,7 @@ class ChangeRecord:
         try:
             self._log.append(intents(self._run, self._rows, self._common))
         except KgmError as error:
+            self._log = None  # what was not recorded needs no outcome
             error.message += f": {self._nothing}"
             error.group_id = self._rows[0].get("group_id")
             raise

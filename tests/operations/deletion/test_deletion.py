@@ -3,6 +3,8 @@ and what is said when answers get lost."""
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from kgm.client.failures import LostError
@@ -408,6 +410,23 @@ def test_ctrl_c_before_the_request_changes_nothing(ops, world):
         ops.delete("g", meanwhile=lambda: setattr(world, "between", between))
     (entry,) = ops.log.read().removals
     assert (entry.result, ops.exists("g")) == ("failed", True)
+
+
+def test_ctrl_c_while_the_intent_is_written_changes_nothing(ops, monkeypatch):
+    ops.commit("g")
+    ops.wait(25)
+    fsync = os.fsync
+
+    def interrupted(descriptor):
+        fsync(descriptor)
+        if '"intent"' in ops.log.path.read_text():
+            monkeypatch.setattr(os, "fsync", fsync)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        ops.delete("g", meanwhile=lambda: monkeypatch.setattr(os, "fsync", interrupted))
+    (entry,) = ops.log.read().removals
+    assert (entry.result, ops.exists("g"), ops.sent()) == ("failed", True, 0)
 
 
 def test_groups_that_do_not_exist(ops):
