@@ -19,6 +19,7 @@ from kgm.cli.output.notices import Notices
 from kgm.cli.output.report import Report, rendered
 from kgm.cli.output.streams import write_stderr
 from kgm.cli.question import is_yes
+from kgm.cli.stop_signal import interrupted_code
 from kgm.model.errors import KgmError, OutputError, PartialError, RefusedError
 from kgm.text.shell import shell_word
 
@@ -176,7 +177,7 @@ class ChangeRun(ABC, Generic[P, R]):
             self._notices.warn(text)
         if report.interrupted:
             self._notices.note("interrupted after the request was sent; this is what is known")
-        code = 130 if report.interrupted else report.exit_code
+        code = interrupted_code() if report.interrupted else report.exit_code
         self._finish(prepared, report.results, report.error, code, warnings=report.warnings)
 
     def _end_dry_run(self, prepared: P) -> NoReturn:

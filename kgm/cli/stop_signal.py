@@ -6,9 +6,11 @@ import contextlib
 import signal
 import threading
 from collections.abc import Iterator
-from typing import Final
 
-_TERMINATED: Final = 143
+from kgm.cli.invocation import Ended
+
+#: The signal that has interrupted the command, if one has.
+_interrupted_by: int = signal.SIGINT
 
 
 @contextlib.contextmanager
@@ -26,17 +28,40 @@ def stopped_by_sigterm(stop: threading.Event) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def sigterm_as_exit() -> Iterator[None]:
-    """SIGTERM ends kgm cleanly, so that the terminal gets its cursor and screen back."""
+def interrupted_by_signals() -> Iterator[None]:
+    """SIGTERM and SIGHUP interrupt the command as Ctrl-C does, so that what was done is reported and recorded, and a
+    terminal gets its cursor and screen back. The exit code is `interrupted_code()`.
 
-    def leave(_number: int, _frame: object) -> None:
-        raise SystemExit(_TERMINATED)
-
+    A signal that kgm was started to ignore (nohup) stays ignored. Only the main thread can have a handler."""
+    global _interrupted_by  # noqa: PLW0603  (a process runs one command line at a time)
+    _interrupted_by = signal.SIGINT
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGTERM, leave)
+
+    def interrupt(number: int, _frame: object) -> None:
+        global _interrupted_by  # noqa: PLW0603
+        # A terminal that closes and systemd send several signals: the first must not be kept from its report.
+        if _interrupted_by == signal.SIGINT:
+            _interrupted_by = number
+            raise KeyboardInterrupt
+
+    before = {
+        number: signal.signal(number, interrupt)
+        for number in (signal.SIGTERM, signal.SIGHUP)
+        if signal.getsignal(number) is not signal.SIG_IGN
+    }
     try:
         yield
+    except KeyboardInterrupt:
+        if _interrupted_by == signal.SIGINT:
+            raise
+        raise Ended(interrupted_code()) from None  # typer ends every KeyboardInterrupt with 130
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def interrupted_code() -> int:
+    """The exit code of an interrupted command: 130 after Ctrl-C, 143 after SIGTERM, 129 after SIGHUP."""
+    return 128 + _interrupted_by

@@ -13,6 +13,7 @@ from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
 from kgm.cli.options.words import topic_names
 from kgm.cli.output.report import Cell, Column, Report, Table, cluster_json
+from kgm.cli.stop_signal import interrupted_by_signals
 from kgm.model.errors import KgmError, error_name
 from kgm.text.wording import group_command, many, partitions_text, typed
 
@@ -98,7 +99,7 @@ def delete_groups(
         reason=DEFAULT_REASON if reason is None else reason,
     )
     refuse_without_terminal(_NOTHING, dry_run=dry_run, yes=yes, group_id=None)
-    with options.cluster(reads_only=dry_run) as connected:
+    with interrupted_by_signals(), options.cluster(reads_only=dry_run) as connected:
         _Run(connected, request, options, dry_run=dry_run, yes=yes, audit=not no_audit).run()
 
 

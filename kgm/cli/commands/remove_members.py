@@ -15,6 +15,7 @@ from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
 from kgm.cli.options.words import listed_ids
 from kgm.cli.output.report import Cell, Column, Report, Table, cluster_json
+from kgm.cli.stop_signal import interrupted_by_signals
 from kgm.model.errors import KgmError, error_name
 from kgm.text.wording import group_command, many
 
@@ -111,7 +112,7 @@ def remove_members(
         guard_window_ms=None if guard_window is None else parse_duration(guard_window, "--guard-window"),
     )
     refuse_without_terminal(_nothing(request), dry_run=dry_run, yes=yes, group_id=request.group_id)
-    with options.cluster(reads_only=dry_run) as connected:
+    with interrupted_by_signals(), options.cluster(reads_only=dry_run) as connected:
         _Run(connected, request, options, dry_run=dry_run, yes=yes, audit=not no_audit).run()
 
 

@@ -112,7 +112,7 @@ def _show(
 ) -> None:
     from kgm.cli.output.top.screen import TopScreen
     from kgm.cli.output.top.view import TopView
-    from kgm.cli.stop_signal import sigterm_as_exit
+    from kgm.cli.stop_signal import interrupted_by_signals
     from kgm.operations.top.fleet import Fleet
     from kgm.operations.top.reader import FleetReader
 
@@ -128,5 +128,5 @@ def _show(
         options, TopView(title=title, order=order), reader, interval_ms=interval_ms,
         duration_ms=options.timeout_ms if is_limited else None,
     )  # fmt: skip
-    with sigterm_as_exit():
+    with interrupted_by_signals():
         screen.run()

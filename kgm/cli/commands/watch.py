@@ -13,7 +13,7 @@ import typer
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
 from kgm.cli.output.report import Cell, Column, Report, Table, cluster_json, emit
-from kgm.cli.stop_signal import sigterm_as_exit
+from kgm.cli.stop_signal import interrupted_by_signals
 from kgm.model.errors import NotFoundError, UsageError
 from kgm.text.durations import parse_duration, show_duration
 from kgm.text.timestamps import rfc3339
@@ -175,7 +175,7 @@ def _watch(
     from kgm.client.poller import GroupPoller
     from kgm.operations.watch.watch import Watch
 
-    with options.cluster(reads_only=True) as connected, sigterm_as_exit():
+    with interrupted_by_signals(), options.cluster(reads_only=True) as connected:
         groups = [*named, *matching(connected)]
         names = [group.group_id for group in groups]
         poller = GroupPoller(connected, names, budget_ms=min(_POLL_MS, options.timeout_ms))

@@ -86,7 +86,7 @@ class Watch:
             while not self._is_over(observer):
                 self._timekeeper.sleep_ms(self._pause_ms())
                 observer.show(self._poll(), self._now_ms())
-        except (KeyboardInterrupt, SystemExit):
+        except KeyboardInterrupt:
             self._show_end(observer)
             raise
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import json
 import os
+import signal
+import subprocess
 import sys
 import uuid
 
@@ -12,11 +14,15 @@ import pytest
 
 from kgm.cli.main import run
 from kgm.client import connect
+from kgm.operations.audit.audit_log import AuditLog
 from kgm.protocol.apis import ApiKey
 from kgm.protocol.messages.delete_groups_response import DeletableGroupResult, DeleteGroupsResponse
+from tests import KGM
+from tests.cli.environment import bare
 from tests.client.conftest import form, group, proxy, server  # noqa: F401  (fixtures)
-from tests.client.faults import Delay, Edit, Pass
+from tests.client.faults import BlackHole, Delay, Edit, Pass
 from tests.client.joiners import leave_dead_group
+from tests.waiting import until
 
 TOPIC = "orders"
 NOW = ("--idle-for", "0s")
@@ -193,3 +199,21 @@ def test_at_a_terminal_it_asks(delete, proxy, dead, monkeypatch, answer, code): 
 def test_usage_errors_come_before_anything_else(proxy, arguments):  # noqa: F811
     assert run(["delete-groups", "-b", proxy.bootstrap, "--yes", *arguments]) == 2
     assert proxy.connections == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_a_signal_after_the_request(number, code, proxy, dead, tmp_path):  # noqa: F811
+    group_id = dead()
+    proxy.always(ApiKey.DELETE_GROUPS, BlackHole())
+    words = ["delete-groups", group_id, "-b", proxy.bootstrap, "--yes", *NOW, "-o", "json"]
+    env = {**bare(), "XDG_STATE_HOME": str(tmp_path)}
+    child = subprocess.Popen([*KGM, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
+    until(lambda: proxy.requests(ApiKey.DELETE_GROUPS), "no DeleteGroups is sent")
+    child.send_signal(number)
+    out, err = child.communicate(timeout=60)
+    assert child.returncode == code, err
+    assert "interrupted after the request was sent" in err
+    assert shown(json.loads(out)) == [(group_id, None, "unknown")]
+    (entry,) = AuditLog(tmp_path / "kgm" / "audit.jsonl").read().removals
+    assert (entry.group_id, entry.result, entry.note is None) == (group_id, "unknown", False)

@@ -7,7 +7,6 @@ import io
 import json
 import os
 import pty
-import signal
 import subprocess
 import sys
 import threading
@@ -393,21 +392,6 @@ def test_foreign_ids_cannot_write_on_the_terminal(proxy, group, form, capsys):  
     assert "\x1b" not in captured.out + captured.err
     assert "\u202e" not in captured.out + captured.err
     assert "\\x1b]0;owned" in captured.out
-
-
-@pytest.mark.slow
-def test_ctrl_c_while_the_answer_is_awaited(proxy, group, form):  # noqa: F811
-    form("a", "b")
-    proxy.always(ApiKey.LEAVE_GROUP, BlackHole())
-    command = [*KGM, "remove-members", group, "-b", proxy.bootstrap, "-i", "a", "--yes", *QUICK]
-    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    until(lambda: proxy.requests(ApiKey.LEAVE_GROUP), "no LeaveGroup is sent", 20)
-    child.send_signal(signal.SIGINT)
-    out, err = child.communicate(timeout=20)
-    assert child.returncode == 130
-    assert "interrupted after the request was sent" in err
-    assert "unknown" in out
-    assert f"kgm describe {group}" in err
 
 
 @pytest.mark.slow

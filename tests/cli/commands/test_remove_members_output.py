@@ -13,6 +13,7 @@ import pty
 import random
 import signal
 import subprocess
+import threading
 import uuid
 from dataclasses import dataclass
 
@@ -25,10 +26,11 @@ from tests import KGM
 from tests.cli.environment import bare
 from tests.cli.failing_streams import CLOSE, Failure, failing_streams
 from tests.client.conftest import form, group, proxy, server  # noqa: F401  (fixtures)
-from tests.client.faults import Edit
+from tests.client.faults import BlackHole, Edit
 from tests.client.joiners import form_group
 from tests.needs import needs
 from tests.selection import sized
+from tests.waiting import until
 
 pytestmark = pytest.mark.slow
 
@@ -237,6 +239,58 @@ def test_ctrl_c_at_the_prompt_says_that_nothing_was_removed(server, group, form,
     assert outcomes(state, group) == []
 
 
+#: The signals that interrupt a command, and the exit code of each.
+SIGNALS = [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+
+
+def start(words, tmp_path):
+    env = {**bare(), "XDG_STATE_HOME": str(tmp_path / "state"), "XDG_CACHE_HOME": str(tmp_path)}
+    streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen([*KGM, *words], text=True, env=env, **streams)
+
+
+@pytest.mark.parametrize(("number", "code"), SIGNALS)
+def test_a_signal_between_the_intent_and_the_request(number, code, server, proxy, group, form, state, tmp_path):  # noqa: F811
+    form("a", "b")
+    held, release = threading.Event(), threading.Event()
+
+    def hold(_message):
+        if state.exists() and '"intent"' in state.read_text():
+            held.set()
+            release.wait(60)
+
+    for api in (ApiKey.DESCRIBE_GROUPS, ApiKey.OFFSET_FETCH):
+        proxy.always(api, Edit(hold))
+    child = start(["remove-members", group, "-b", proxy.bootstrap, "-i", "a", "--yes", *ASSUMED], tmp_path)
+    try:
+        assert held.wait(60)
+        child.send_signal(number)
+        _, err = child.communicate(timeout=60)
+    finally:
+        release.set()
+        child.kill()
+    assert child.returncode == code
+    assert f"interrupted: nothing was removed from group {group!r}" in err
+    assert (outcomes(state, group), proxy.requests(ApiKey.LEAVE_GROUP)) == (["failed"], [])
+
+
+@pytest.mark.parametrize(("number", "code"), SIGNALS)
+def test_a_signal_after_the_request(number, code, proxy, group, form, state, tmp_path):  # noqa: F811
+    form("a", "b")
+    proxy.always(ApiKey.LEAVE_GROUP, BlackHole())
+    words = ["remove-members", group, "-b", proxy.bootstrap, "-i", "a", "--yes", *ASSUMED, "-o", "json"]
+    child = start(words, tmp_path)
+    until(lambda: proxy.requests(ApiKey.LEAVE_GROUP), "no LeaveGroup is sent")
+    child.send_signal(number)
+    out, err = child.communicate(timeout=60)
+    assert child.returncode == code, err
+    assert "interrupted after the request was sent" in err
+    (shown,) = json.loads(out)["data"]["results"]
+    assert (shown["group_instance_id"], shown["result"]) == ("a", "unknown")
+    assert f"kgm describe {group}" in err
+    assert outcomes(state, group) == ["unknown"]
+
+
 def test_the_cluster_is_named_before_anything_is_sent(server, group, form, state, tmp_path):  # noqa: F811
     form("a", "b")
     words = ["remove-members", group, "-b", server.bootstrap, "-i", "a", "--yes", *ASSUMED, "-o", "json"]
@@ -255,7 +309,8 @@ def test_ctrl_c_while_the_audit_log_is_written(after, server, proxy, group, form
 
     def interrupted(descriptor):
         fsync(descriptor)
-        if bool(proxy.requests(ApiKey.LEAVE_GROUP)) == after:
+        has_intent = state.exists() and '"intent"' in state.read_text()
+        if has_intent and bool(proxy.requests(ApiKey.LEAVE_GROUP)) == after:
             monkeypatch.setattr(os, "fsync", fsync)
             raise KeyboardInterrupt
 
@@ -272,4 +327,4 @@ def test_ctrl_c_while_the_audit_log_is_written(after, server, proxy, group, form
     else:
         assert (code, left) == (130, ["a", "b"])
         assert f"interrupted: nothing was removed from group {group!r}" in err
-        assert "removed" not in outcomes(state, group)
+        assert outcomes(state, group) == ["failed"]

@@ -315,7 +315,8 @@ def test_a_journal_takes_no_other_plan(resume):
     assert "--resume takes the plan from its journal, so it does not accept --rolling" in ended.err
 
 
-def test_ctrl_c_ends_kgm_and_not_the_command(units, start, resume, tmp_path):
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_kgm_and_not_the_command(units, start, resume, tmp_path, number, code):
     begun, release = threading.Event(), threading.Event()
 
     def wait(units, name):
@@ -329,9 +330,9 @@ def test_ctrl_c_ends_kgm_and_not_the_command(units, start, resume, tmp_path):
     running = start()
     assert begun.wait(60)
     until(lambda: read_journal(tmp_path / "j.ndjson")[-1].kind == "command-started", "it is not in the journal", 60)
-    running.send_signal(signal.SIGINT)
+    running.send_signal(number)
     _, err = running.communicate(timeout=60)
-    assert running.returncode == 130
+    assert running.returncode == code
     assert f"kgm rollout --resume {tmp_path / 'j.ndjson'} continues" in err
     release.set()  # the command goes on, and the next run waits for it
     assert resume().code == 0

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NoReturn
 
+from kgm.cli.stop_signal import interrupted_by_signals
 from kgm.model.errors import KgmError, RefusedError
 from kgm.text.wording import many
 
@@ -49,7 +50,7 @@ def start(
 
     assert isinstance(gates, Gates)
     refuse_unasked(group_id, yes=yes or dry_run)
-    with options.cluster(reads_only=dry_run) as connected:
+    with interrupted_by_signals(), options.cluster(reads_only=dry_run) as connected:
         live = live_group(connected, group_id)
         if not dry_run:
             with progress(options, "waiting until the group is settled"):
@@ -103,7 +104,7 @@ def resume(journal: str, options: RunOptions, changes: ResumeChanges, *, has_aud
     recorded = open_journal(path, state_folder(os.environ), changes)
     refuse_unasked(recorded.spec.group_id, yes=yes)
     printer = RolloutPrinter(options, recorded.spec.group_id)
-    with options.cluster(reads_only=False) as connected:
+    with interrupted_by_signals(), options.cluster(reads_only=False) as connected:
         context = _context(connected, printer, options, has_audit=has_audit)
         printer.resumed(recorded)
         if not yes:

@@ -1,0 +1,53 @@
+"""Signals interrupt a command as Ctrl-C does. tests/cli/commands has what that means for commands that change something."""
+
+from __future__ import annotations
+
+import signal
+
+import pytest
+
+from kgm.cli.invocation import Ended
+from kgm.cli.stop_signal import interrupted_by_signals, interrupted_code
+
+
+@pytest.fixture(autouse=True)
+def handlers():
+    """Nothing may end the tests, whatever a handler does."""
+    before = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGTERM, signal.SIGHUP)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_the_exit_code_is_that_of_the_signal(number, code):
+    with pytest.raises(Ended) as ended, interrupted_by_signals():
+        signal.raise_signal(number)
+    assert (ended.value.code, interrupted_code()) == (code, code)
+    with interrupted_by_signals():
+        assert interrupted_code() == 130
+
+
+def test_only_the_first_signal_interrupts():
+    """A terminal that closes sends SIGHUP more than once; the first is being answered with a report."""
+    with interrupted_by_signals():
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGTERM)
+        signal.raise_signal(signal.SIGTERM)
+        signal.raise_signal(signal.SIGHUP)
+        assert interrupted_code() == 143
+
+
+def test_a_signal_that_is_ignored_stays_ignored():
+    """As under nohup."""
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    with interrupted_by_signals():
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+
+
+def test_the_handlers_are_as_before_afterwards():
+    before = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)]
+    with interrupted_by_signals():
+        pass
+    assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)] == before
