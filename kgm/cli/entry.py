@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import sys
-from typing import NoReturn
+
+TYPE_CHECKING = False  # importing typing takes longer than everything else before `main` runs
+if TYPE_CHECKING:
+    from typing import NoReturn
 
 
 def main() -> NoReturn:
-    """The `kgm` console script."""
+    """The `kgm` console script. Modules take most of the time to start, so Ctrl-C can come while they are imported."""
+    try:
+        _run()
+    except KeyboardInterrupt:  # while a command runs, kgm.cli.main handles it
+        sys.exit(130)
+
+
+def _run() -> NoReturn:
     if len(sys.argv) > 1 and sys.argv[1] == "__complete":
         from kgm.cli.completion.candidates import complete
 

@@ -1,6 +1,11 @@
-"""The entry point, and the one place where errors become exit codes."""
+"""The one place where errors become exit codes. `python -m kgm.cli.main` is the `kgm` console script."""
 
 from __future__ import annotations
+
+if __name__ == "__main__":
+    from kgm.cli.entry import main as enter
+
+    enter()  # before anything else is imported, so that it handles Ctrl-C from then on
 
 import gc
 import os
@@ -137,12 +142,8 @@ def finish(code: int) -> int:
 
 
 def main() -> NoReturn:
-    """The `kgm` console script."""
+    """Run the command line of this process, and end it."""
     prepare()
     code = finish(run())
     gc.freeze()  # at exit, Python scans every object for cycles, a fifth of the time of a short command
     sys.exit(code)
-
-
-if __name__ == "__main__":
-    main()

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import subprocess
+import sys
 
 import pytest
 
 from kgm.cli.invocation import Ended
 from kgm.cli.stop_signal import interrupted_by_signals, interrupted_code
+from tests import KGM, ROOT
 
 
 @pytest.fixture(autouse=True)
@@ -51,3 +55,32 @@ def test_the_handlers_are_as_before_afterwards():
     with interrupted_by_signals():
         pass
     assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)] == before
+
+
+#: A `sitecustomize` with which Ctrl-C comes when a module is about to be imported.
+_CTRL_C_AT = """
+import signal, sys
+
+class Finder:
+    def find_spec(self, name, *_):
+        if name == {module!r}:
+            signal.raise_signal(signal.SIGINT)
+
+sys.meta_path.insert(0, Finder())
+"""
+_STARTS = {
+    "script": [sys.executable, "-c", "from kgm.cli.entry import main; main()"],
+    "kgm.cli.main": KGM,
+    "kgm": [sys.executable, "-m", "kgm"],
+}
+
+
+@pytest.mark.parametrize("start", _STARTS)
+@pytest.mark.parametrize("module", ["typing", "kgm.cli.options.word_order", "typer"])
+def test_ctrl_c_while_kgm_is_imported(start, module, tmp_path):
+    (tmp_path / "sitecustomize.py").write_text(_CTRL_C_AT.format(module=module))
+    env = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    ended = subprocess.run(
+        [*_STARTS[start], "--version"], cwd=ROOT, env=env, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "")
