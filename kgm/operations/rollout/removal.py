@@ -9,6 +9,7 @@ from kgm.client.admin_client import AdminClient
 from kgm.model.errors import KgmError, PartialError
 from kgm.operations.audit.audit_log import AuditTrail
 from kgm.operations.change.operator import HumanOperator
+from kgm.operations.change.report import ChangeReport
 from kgm.operations.removal import guard, removal
 from kgm.operations.removal.liveness import SESSION_MARGIN_MS
 from kgm.operations.removal.outcome import MemberResult
@@ -61,8 +62,8 @@ def _missing_window_ms(prepared: PreparedRemoval, session_timeout_ms: int | None
 
 def execute_removal(
     cluster: AdminClient, prepared: PreparedRemoval, operator: HumanOperator, audit: AuditTrail | None
-) -> tuple[MemberResult, ...]:
-    """Remove the members; the result for each. Raises PartialError unless all are gone."""
+) -> ChangeReport[MemberResult]:
+    """Remove the members. Raises PartialError unless all are gone."""
     try:
         report = removal.execute(cluster, prepared, operator=operator, audit=audit)
     except KgmError as error:
@@ -74,4 +75,4 @@ def execute_removal(
         raise PartialError(
             report.error.message, facts=report.error.facts, hint=report.error.hint, group_id=prepared.request.group_id
         )
-    return report.results
+    return report

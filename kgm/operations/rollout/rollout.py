@@ -318,11 +318,13 @@ class Rollout:
         )  # fmt: skip
         self._journal.write(JournalKind.REMOVAL_BEGIN, step=self._number, members=list(step.remove))
         cluster.renew(self._tools.timeout_ms)
-        results = removal.execute_removal(cluster, prepared, self._tools.operator, self._tools.audit)
-        shown = [{"identity": one.target.id, "result": str(one.result)} for one in results]
+        report = removal.execute_removal(cluster, prepared, self._tools.operator, self._tools.audit)
+        shown = [{"identity": one.target.id, "result": str(one.result)} for one in report.results]
         self._journal.write(JournalKind.REMOVAL_END, step=self._number, results=shown)
         text = ", ".join(f"{one['identity']} {one['result']}" for one in shown)
         self._emit(RolloutEventKind.NOTE, f"one LeaveGroup: {text}")
+        if report.interrupted:  # the removal came to its end first
+            raise KeyboardInterrupt
 
     def _waits_for_guard(self, window_ms: int) -> None:
         text = f"it is not known yet whether all have stopped: kgm watches them, for up to {show_duration(window_ms)}"

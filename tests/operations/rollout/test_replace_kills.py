@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import threading
+
 import pytest
 
 from kgm.operations.rollout.journal import read_journal
+from kgm.protocol.apis import ApiKey
+from tests import KGM
+from tests.client.faults import Edit
 from tests.operations.rollout.test_kills import killed_at
-from tests.operations.rollout.units import JoinedUnits, kgm
+from tests.operations.rollout.units import JoinedUnits, environment, kgm
 
 pytestmark = pytest.mark.slow
 _COMMAND = ["command-begin", "command-started", "command-end"]
@@ -50,6 +57,35 @@ def test_a_killed_rollout_is_resumed(units, tmp_path, number, how):
     for verb, first in (("stop", STOP_BEGUN), ("start", START_BEGUN)):
         unknown = first <= written < first + 2
         assert units.calls.count((verb, "a")) in ((1, 2) if unknown else (1,)), units.calls
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_rollout_that_is_interrupted_in_a_removal_ends(units, proxy, tmp_path, number, code):
+    """The member is removed, and the answer on its way: that is checked and recorded, but the member is not started."""
+    sent, release = threading.Event(), threading.Event()
+
+    def hold(_message):
+        sent.set()
+        release.wait(60)
+
+    proxy.always(ApiKey.LEAVE_GROUP, Edit(hold))
+    journal = tmp_path / "j.ndjson"
+    running = subprocess.Popen(
+        [*KGM, *plan_of(units, journal)], env=environment(tmp_path, proxy.bootstrap), stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        assert sent.wait(60)
+        running.send_signal(number)
+        _, err = running.communicate(timeout=60)
+    finally:
+        release.set()
+        running.kill()
+    assert (running.returncode, units.calls) == (code, [("stop", "a")]), err
+    assert f"kgm rollout --resume {journal} continues" in err
+    assert [line.kind for line in read_journal(journal)][-2:] == ["removal-end", "stop"]
+    resumed = kgm(tmp_path, units.bootstrap, "rollout", "--yes", "--resume", str(journal), "-o", "ndjson")
+    assert (resumed.code, units.calls) == (0, [("stop", "a"), ("start", "a")]), resumed
 
 
 def test_a_start_that_fails_is_repeated_and_the_member_is_not_removed_again(units, tmp_path):
