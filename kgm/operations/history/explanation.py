@@ -8,13 +8,13 @@ from pathlib import Path
 from kgm.history.causes.session_timeouts import SessionLookup
 from kgm.history.places.remote_path import Place
 from kgm.history.row_parts import CauseCount
-from kgm.history.rows import AlarmRow, EventRow, MemberChangeRow, OwnerRow, RebalanceRow, TimeoutAdviceRow
+from kgm.history.rows import AlarmRow, EventRow, MemberChangeRow, RebalanceRow, TimeoutAdviceRow
 from kgm.model.assignment import Move
 from kgm.model.errors import NotFoundError
-from kgm.model.uuids import uuid_text
 from kgm.operations.groups.rebalance_wait import RebalanceWait
 from kgm.operations.history.advice import AdviceReport, advise
 from kgm.operations.history.next_steps import NextStep, next_steps
+from kgm.operations.history.rebalance_effects import RebalanceEffects
 from kgm.operations.history.source import History, HistorySource, open_history
 from kgm.operations.history.unfinished import logged_wait
 
@@ -68,12 +68,13 @@ def explain_group(
     chosen = _chosen(history, rebalances, generation, group_id)
     advice = history.tables.rows(TimeoutAdviceRow, history.all_times(group_id))
     alarms = tuple(history.rows(AlarmRow, group_id))
-    moves = () if chosen is None else _moves(history, rebalances, chosen)
+    effects = None if chosen is None else RebalanceEffects(history, chosen)
+    moves = () if effects is None else effects.moves
     causes = count_causes(rebalances)
     complete = all(row.complete for row in rebalances) if rebalances else None
     return Explanation(
         group_id=group_id, group_type=rebalances[0].group_type if rebalances else None, complete=complete,
-        causes=causes, rebalance=chosen, changes=() if chosen is None else _changes(history, chosen), moves=moves,
+        causes=causes, rebalance=chosen, changes=() if effects is None else effects.changes, moves=moves,
         rebalances=tuple(rebalances), events=tuple(history.rows(EventRow, group_id)), alarms=alarms,
         timeout_advice=advice[0] if advice else None,
         next_steps=next_steps(
@@ -109,46 +110,3 @@ def _chosen(
         hint=history.command("rebalances", group_id),
         group_id=group_id,
     )
-
-
-def _changes(history: History, chosen: RebalanceRow) -> tuple[MemberChangeRow, ...]:
-    """What happened to each member in the rebalance."""
-    rows = history.rows(MemberChangeRow, chosen.group_id)
-    mine = [row for row in rows if row.offset == chosen.offset]
-    if not mine and chosen.group_type == "consumer":
-        mine = [row for row in rows if row.generation == chosen.to_generation]
-    return tuple(mine)
-
-
-def _moves(history: History, rows: Sequence[RebalanceRow], chosen: RebalanceRow) -> tuple[Move, ...]:
-    """The partitions that another identity owned after this rebalance and before the next one."""
-    start = chosen.offset
-    stop = min((row.offset for row in rows if row.offset > start), default=None)
-    before: dict[tuple[str, int], OwnerRow] = {}
-    after: dict[tuple[str, int], OwnerRow] = {}
-    owners = history.tables.rows(OwnerRow, history.all_times(chosen.group_id))
-    for row in sorted(owners, key=lambda row: row.from_offset):
-        place = topic_name(row), row.topic_partition
-        if row.from_offset < start:
-            before[place] = row
-        elif stop is None or row.from_offset < stop:
-            after[place] = row
-    ended = {
-        place
-        for place, row in before.items()
-        if row.to_offset is not None and start <= row.to_offset and (stop is None or row.to_offset < stop)
-    }
-    moves = []
-    for place in sorted(after.keys() | ended):
-        old, new = before.get(place), after.get(place)
-        owner_before = None if old is None or (old.to_offset is not None and old.to_offset < start) else old.seat
-        owner_after = None if new is None else new.seat
-        if owner_before != owner_after:
-            topic, partition = place
-            moves.append(Move(topic=topic, partition=partition, owner_before=owner_before, owner_after=owner_after))
-    return tuple(moves)
-
-
-def topic_name(row: OwnerRow) -> str:
-    """The name of a topic, or its id if the history does not have the name."""
-    return row.topic or ("?" if row.topic_id is None else f"id {uuid_text(row.topic_id)}")

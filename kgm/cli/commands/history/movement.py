@@ -54,8 +54,8 @@ def movement(
 
 def _owners(group: str, rows: Sequence[OwnerRow], history: History, *, is_data: bool) -> Table:
     """is_data: for csv and tsv, where nothing is left out."""
-    from kgm.operations.history.explanation import topic_name
     from kgm.operations.history.group_rows import count_moves
+    from kgm.operations.history.rebalance_effects import topic_name
 
     window = first, last = shown_window(rows, history)
     of_partition: dict[tuple[str, int], list[OwnerRow]] = {}

@@ -120,7 +120,7 @@ def _moves(explained: Explanation) -> Markup:
 
 def _over_time(explained: Explanation, owners: Sequence[OwnerRow]) -> Markup:
     """Who owned which partition, with a line for each rebalance."""
-    from kgm.operations.history.explanation import topic_name
+    from kgm.operations.history.rebalance_effects import topic_name
 
     marks = [row.timestamp for row in explained.rebalances if at(row.timestamp) is not None]
     times = [row.from_timestamp for row in owners]
