@@ -48,7 +48,7 @@ def tenures_and_events(history: History, group_id: str) -> TenuresAndEvents:
 def owners(history: History, group_id: str) -> list[OwnerRow]:
     """Who owned each partition of a group: by topic and partition, oldest first. Raises NotFoundError for a group that
     does not exist."""
-    rows = sorted(history.rows(OwnerRow, group_id), key=_owner_order)
+    rows = sorted(history.owners(history.filter(group_id)), key=_owner_order)
     if not rows:
         history.require_group(group_id)
     return rows

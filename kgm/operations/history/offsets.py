@@ -10,7 +10,7 @@ from kgm.client.admin_client import AdminClient
 from kgm.history.causes.verdict import GroupEventKind
 from kgm.history.facts.offset_changes import BrokerView, GroupMoment, HeldOffset, OffsetChange, OffsetFold
 from kgm.history.reconstruct.classic_snapshots import SnapshotKind
-from kgm.history.rows import CommitRow, EventRow, GroupEpochRow, OwnerRow, SnapshotRow
+from kgm.history.rows import CommitRow, EventRow, GroupEpochRow, SnapshotRow
 from kgm.operations.history.source import History
 
 _RETENTION: Final = "offsets.retention.minutes"
@@ -34,7 +34,7 @@ def offset_history(
     commits = history.tables.rows(CommitRow, history.all_times(group_id))
     if not commits:
         history.require_group(group_id)
-    owners = history.tables.rows(OwnerRow, history.all_times(group_id))
+    owners = history.owners(history.all_times(group_id))
     fold = OffsetFold(_moments(history, group_id), owners, view)
     fold.feed(commits)
 

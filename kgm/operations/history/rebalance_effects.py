@@ -90,7 +90,7 @@ def _holdings(history: History, group_id: str) -> Sequence[_Holding]:
             place=(topic_name(row), row.topic_partition), seat=row.seat, begin=row.from_offset,
             end=_end(row, tenures.get(row.member_id, ()), stopped),
         )
-        for row in sorted(history.tables.rows(OwnerRow, every), key=lambda row: row.from_offset)
+        for row in sorted(history.owners(every), key=lambda row: row.from_offset)
     ]  # fmt: skip
 
 

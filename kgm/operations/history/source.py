@@ -4,14 +4,14 @@ import contextlib
 import os
 import shlex
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kgm.history.causes.broker_log import explained
 from kgm.history.causes.session_timeouts import SessionLookup
 from kgm.history.places.remote_path import Place, place
-from kgm.history.rows import AnyRow, RebalanceRow
+from kgm.history.rows import AnyRow, OwnerRow, RebalanceRow, TopicRow
 from kgm.model.distribution import install_command
 from kgm.model.errors import NotFoundError, UsageError
 from kgm.operations.history.broker_logs import broker_reasons, check_broker_logs
@@ -94,6 +94,18 @@ class History:
     def rows(self, cls: type[AnyRow], group_id: str | None = None) -> list[AnyRow]:
         """The rows of a table within the time range."""
         return self.tables.rows(cls, self.filter(group_id))
+
+    def owners(self, wanted: "RowFilter") -> list[OwnerRow]:
+        """The wanted rows with the name of each topic, even if only a later record or another group shows it."""
+        rows = self.tables.rows(OwnerRow, wanted)
+        if all(row.topic is not None for row in rows):
+            return rows
+        names = self.topic_names()
+        return [replace(row, topic=row.topic or names.get(row.topic_id or b"")) for row in rows]
+
+    def topic_names(self) -> dict[bytes, str]:
+        """The names of topic ids, as far as the history has them."""
+        return {row.topic_id: row.topic for row in self.tables.rows(TopicRow, self.all_times())}
 
     def rebalances(self, group_id: str | None = None) -> list[RebalanceRow]:
         """Rebalances by time, of one group or of all, as explained by the brokers' logs and this machine's audit log.

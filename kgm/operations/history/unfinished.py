@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 
 from kgm.history.facts.consumer_state import LoggedMemberState
 from kgm.history.row_parts import TopicIdPartitions
-from kgm.history.rows import GroupEpochRow, MemberStateRow, TopicRow
+from kgm.history.rows import GroupEpochRow, MemberStateRow
 from kgm.model.assignment import Partitions
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.model.uuids import uuid_text
@@ -29,7 +29,7 @@ def logged_wait(history: History, group_id: str) -> RebalanceWait | None:
     present = [row for row in latest.values() if row.state not in _LEFT]
     if not present:
         return None
-    names = {row.topic_id: row.topic for row in history.tables.rows(TopicRow, history.all_times())}
+    names = history.topic_names()
     group = GroupSnapshot(
         group_id=group_id, type="consumer", state="Reconciling", group_epoch=epochs[-1].epoch,
         members=tuple(_member(row, names, epochs[-1].epoch) for row in present),

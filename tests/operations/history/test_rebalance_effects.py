@@ -9,6 +9,7 @@ from kgm.history.derive import derive
 from kgm.history.store.tables import TablesInMemory
 from kgm.model.assignment import Move
 from kgm.operations.history import explain_group
+from kgm.operations.history.group_rows import owners
 from kgm.operations.history.rebalance_effects import RebalanceEffects
 from kgm.operations.history.source import History, HistorySource
 from kgm.pipeline.options import SourceKind
@@ -47,7 +48,8 @@ def differences(before, after):
 class Group:
     """Members that are driven one step after another; the group is described after each."""
 
-    def __init__(self):
+    def __init__(self, *, commits=True):
+        self.commits = commits
         self.log = ConsumerLog(topics={"a": 6}, group_consumer_session_timeout_ms=SESSION_MS)
         self.described = {0: ({}, {})}
         self.away = set()
@@ -61,7 +63,7 @@ class Group:
                 self.log.calm(*present)
             for name in present:
                 row = self.log.member(name)
-                for number in row.assigned.get("a", ()):
+                for number in row.assigned.get("a", ()) if self.commits else ():
                     self.log.commit(
                         name, row.member_epoch, self.log.instance_of(name), group="g", topic="a", partition=number
                     )
@@ -135,6 +137,23 @@ def test_a_member_that_is_gone_before_it_has_what_it_was_given(tmp_path):
     effects = RebalanceEffects(history, second)
     assert any(move.owner_after is None for move in effects.moves)
     assert second.moved == len(effects.moves)
+
+
+def test_a_topic_has_one_name_before_and_after_the_first_commit(tmp_path):
+    """Only a commit shows the name of a topic id."""
+    group = Group(commits=False)
+    group.join("m0")
+    group.join("m1")
+    history = history_of(group.log, tmp_path)
+    assert {row.topic for row in owners(history, "g")} == {None}
+    group.commits = True
+    group.settle()
+    group.leave("m1")
+    history = history_of(group.log, tmp_path)
+    assert {row.topic for row in owners(history, "g")} == {"a"}
+    for row in history.rebalances("g")[1:]:
+        expected = differences(group.described[row.from_generation][1], group.described[row.to_generation][1])
+        assert RebalanceEffects(history, row).moves == expected
 
 
 def test_a_rebalance_ends_with_the_next_one_though_that_is_not_asked_for(tmp_path):

@@ -64,7 +64,7 @@ def record(history: History, group_id: str, rebalances: Sequence[RebalanceRow]) 
     if group_type not in (GroupProtocol.CLASSIC.value, GroupProtocol.CONSUMER.value):
         raise NotReplayableError(f"{group_type} groups are not replayed")
     tenures = [row for row in history.tables.rows(TenureRow, every) if row.group_type == group_type]
-    owners = [row for row in history.tables.rows(OwnerRow, every) if row.group_type == group_type]
+    owners = [row for row in history.owners(every) if row.group_type == group_type]
     session_ms, is_session_known = _session_timeout(history, group_id, tenures)
     window = Window(rows, tenures, session_ms)
     subscriptions = _subscriptions(history, group_id, group_type)
