@@ -382,6 +382,17 @@ class AdminClient:
         topics = sorted({topic for topic, _ in wanted})
         return self.offsets.topics_and_ends(topics, wanted, self.deadline, is_stable=is_stable)[1]
 
+    def topic_names(self, topic_ids: Iterable[bytes]) -> dict[bytes, str]:
+        """The names of topics by id, if the cluster reports them."""
+
+        def ask(connection: BrokerConnection) -> dict[bytes, str]:
+            return requests.fetch_topic_names(connection, topic_ids, self.deadline)
+
+        try:
+            return self.brokers.on_any(ask, self.deadline)
+        except KgmError:
+            return {}  # not an error: the ids are shown
+
     def _session_timeouts(self, group_ids: list[str], deadline: Deadline) -> dict[str, int]:
         if not group_ids:
             return {}

@@ -36,6 +36,8 @@ _READ_COMMITTED: Final = 1
 _ISOLATED_OFFSETS: Final = 2
 #: Heartbeat with an instance id (KIP-345).
 _STATIC_HEARTBEAT = 3
+#: Metadata of topics by id.
+_METADATA_BY_ID = 12
 #: Version 10 names topics by id, which would require a lookup.
 _NEWEST_FETCH = 9
 
@@ -283,6 +285,20 @@ def fetch_offsets(
             elif row.offset >= 0:
                 offsets[pair] = row.offset
     return offsets, refused
+
+
+def fetch_topic_names(connection: BrokerConnection, topic_ids: Iterable[bytes], deadline: Deadline) -> dict[bytes, str]:
+    """The names of topics that exist and may be described, by id (3.1)."""
+    from kgm.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+    from kgm.protocol.messages.metadata_response import MetadataResponse
+
+    version = connection.version(ApiKey.METADATA)
+    if version < _METADATA_BY_ID:
+        return {}
+    topics = [MetadataRequestTopic(topic_id=each, name=None) for each in topic_ids]
+    request = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
+    answer = connection.call(request, MetadataResponse, version=version, deadline=deadline)
+    return {row.topic_id: row.name for row in answer.topics if row.name and not row.error_code}
 
 
 def fetch_session_timeouts(connection: BrokerConnection, group_ids: list[str], deadline: Deadline) -> dict[str, int]:

@@ -8,7 +8,7 @@ are opened, and of those only the row groups that may."""
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Protocol
 
@@ -19,7 +19,7 @@ from kgm.history.expansion import RowExpansion
 from kgm.history.folders import Damage
 from kgm.history.places.parquet import failures_of
 from kgm.history.places.remote_path import Place
-from kgm.history.row_tables import columns_of, read_rows
+from kgm.history.row_tables import columns_of, read_rows, row_table
 from kgm.history.rows import AnyRow
 from kgm.history.store.commit_log import each_once
 from kgm.history.store.manifest import Manifest, read_manifest
@@ -171,6 +171,11 @@ class TablesInMemory:
 
     def rows(self, cls: type[AnyRow], wanted: RowFilter) -> list[AnyRow]:
         return read_rows(cls, self.table(cls.table, wanted, columns_of(cls)))
+
+    def with_rows(self, cls: type[AnyRow], rows: Sequence[AnyRow]) -> "TablesInMemory":
+        """The same tables, one of them with more rows."""
+        more = pa.concat_tables([self.tables[cls.table], row_table(cls, rows)])
+        return replace(self, tables={**self.tables, cls.table: more})
 
 
 def open_store(path: Place) -> BuiltStore:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from kgm.client.admin_client import AdminClient
 from kgm.client.offsets_topic.topic_reader import LogPart, TopicReader
 from kgm.history.causes.session_timeouts import SessionLookup, SessionSource, SessionTimeout, no_session
-from kgm.history.rows import RebalanceRow
+from kgm.history.rows import OwnerRow, RebalanceRow, TopicRow
 from kgm.model.errors import KgmError
 from kgm.operations.groups.rebalance_wait import RebalanceWait, read_rebalance_wait
 from kgm.operations.history.offsets import broker_view
@@ -24,6 +24,7 @@ from kgm.pipeline.options import SourceKind
 if TYPE_CHECKING:
     from kgm.history.facts.offset_changes import BrokerView
     from kgm.history.growing import GrowingTables
+    from kgm.history.store.tables import TablesInMemory
 
 #: Seconds between two reads of `follow`.
 POLL_S: Final = 0.5
@@ -59,6 +60,7 @@ class LiveHistory:
         )
         self._tables: GrowingTables | None = None
         self._asked_ms: dict[str, int | None] = {}
+        self._asked_names: dict[bytes, str | None] = {}
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -110,9 +112,30 @@ class LiveHistory:
         request = self._request
         source = HistorySource(path=Path(), kind=SourceKind.KAFKA, connection=request.connection)
         return History(
-            source=source, tables=self._tables.tables, since_ms=request.since_ms, until_ms=request.until_ms,
-            broker_logs=request.broker_logs,
+            source=source, tables=self._with_names(self._tables.tables), since_ms=request.since_ms,
+            until_ms=request.until_ms, broker_logs=request.broker_logs,
         )  # fmt: skip
+
+    def _with_names(self, tables: TablesInMemory) -> TablesInMemory:
+        """The tables with the names of the topics that nothing was committed to, as the cluster has them. It is asked
+        once per topic."""
+        from kgm.history.store.query import RowFilter
+
+        known = {row.topic_id for row in tables.rows(TopicRow, RowFilter())}
+        nameless = {
+            row.topic_id: row
+            for row in tables.rows(OwnerRow, RowFilter())
+            if row.topic_id is not None and row.topic is None and row.topic_id not in known
+        }
+        unasked = nameless.keys() - self._asked_names.keys()
+        if unasked:
+            self._asked_names |= dict.fromkeys(unasked) | self._cluster.topic_names(unasked)
+        rows = [
+            TopicRow(partition=row.partition, topic_id=topic_id, topic=name, offset=row.from_offset)
+            for topic_id, row in nameless.items()
+            if (name := self._asked_names[topic_id]) is not None
+        ]
+        return tables.with_rows(TopicRow, rows)
 
     def _add(self, parts: Iterable[LogPart]) -> None:
         if self._tables is None:
