@@ -185,7 +185,7 @@ def _of_other_clients(simulation: Simulation, drawn: Sequence[Draw]) -> Sequence
     elif group.may_forget and any(draw.rebalances for draw in drawn):
         for some in group.may_give_up:
             others += _played_with(simulation, replace(group, giving_up=some), len(drawn))
-    if group.unknown_assignor is not None:
+    if group.unknown_assignor is not None and group.protocol is GroupProtocol.CLASSIC:
         others += _played_with(simulation, replace(group, assignor=_COOPERATIVE), len(drawn))
     return _other_than(drawn, lambda: others)
 

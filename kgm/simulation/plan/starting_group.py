@@ -15,12 +15,13 @@ from kgm.java.hash_map import DEFAULT_CAPACITY, map_capacity
 from kgm.java.timeline_hash_map import timeline_capacity
 from kgm.model.assignment import Assignment, Partitions
 from kgm.model.client_library import CERTAIN, JAVA, ClientLibrary, stated_library
-from kgm.model.errors import NotFoundError, RefusedError, UsageError
+from kgm.model.errors import RefusedError, UsageError
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.model.work import STREAMS_ASSIGNOR
 from kgm.protocol.subscription import NEWEST, SHORT_VERSION
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Membership, WhatIf
 from kgm.simulation.plan.client_library import Library, is_nameless, may_forget, played_as
+from kgm.simulation.plan.refusals import refuse_unplayable
 from kgm.simulation.plan.topics import partition_counts, subscribed_topics
 from kgm.text.wording import many
 
@@ -230,7 +231,7 @@ def starting_group_of(snapshot: GroupSnapshot, what_if: WhatIf) -> StartingGroup
 
     Raises RefusedError for a group that cannot be simulated, NotFoundError for one that does not exist, UsageError for
     an assignor that brokers do not have."""
-    _refuse_unplayable(snapshot)
+    refuse_unplayable(snapshot)
     other = what_if.assignor not in (None, STREAMS_ASSIGNOR) or what_if.protocol is GroupProtocol.CONSUMER
     if snapshot.assignor == STREAMS_ASSIGNOR and other:
         refuse_unsupported(snapshot)  # these members are assigned tasks; another assignor would assign partitions
@@ -248,10 +249,12 @@ def starting_group_of(snapshot: GroupSnapshot, what_if: WhatIf) -> StartingGroup
     rebalances_ms = _timeouts(what_if.rebalance_timeout_ms, seen_ms, rebalance_ms, "rebalance", matters)
     generation = snapshot.generation if snapshot.type == "classic" else snapshot.group_epoch
     assignor = _assignor(snapshot, what_if, protocol)
-    is_playable = protocol is GroupProtocol.CONSUMER or assignor == STREAMS_ASSIGNOR or is_known(assignor)
+    is_classic = protocol is GroupProtocol.CLASSIC
+    is_playable = assignor == STREAMS_ASSIGNOR or is_known(assignor) if is_classic else assignor in SERVER_ASSIGNORS
+    stand_in = CLASSIC_ASSIGNOR if is_classic else SERVER_ASSIGNORS[0]
     group = StartingGroup(
         group_id=snapshot.group_id,
-        assignor=assignor if is_playable or what_if.assignor else CLASSIC_ASSIGNOR,
+        assignor=assignor if is_playable or what_if.assignor else stand_in,
         unknown_assignor=None if is_playable or what_if.assignor else assignor,
         protocol=protocol,
         generation=_UNKNOWN_GENERATION if generation is None else generation,
@@ -310,35 +313,6 @@ def _with_caveat(group: StartingGroup, caveat: str) -> StartingGroup:
     return replace(group, caveats=(*group.caveats, caveat))
 
 
-def _refuse_unplayable(snapshot: GroupSnapshot) -> None:
-    group_id = snapshot.group_id
-    if snapshot.state == "Dead":
-        raise NotFoundError(f"group {group_id} does not exist", group_id=group_id)
-    if snapshot.type not in ("classic", "consumer") or (snapshot.members and snapshot.assignor != STREAMS_ASSIGNOR):
-        refuse_unsupported(snapshot)
-    if any(member.protocol == "classic" for member in snapshot.members) and snapshot.type == "consumer":
-        raise RefusedError(
-            f"group {group_id} is migrating from the classic protocol to KIP-848: it has members of both",
-            facts=("kgm does not predict bounces of such a group: no prediction is better than a wrong one",),
-            hint="finish the migration, or simulate a synthetic group: --members N --topic NAME:PARTITIONS",
-            group_id=group_id,
-        )
-    away = [member.identity for member in snapshot.members if member.status == "away"]
-    if away:
-        raise RefusedError(
-            f"group {group_id} has members that are away: {', '.join(away)}",
-            facts=("it is not known when they went away, nor when the coordinator will remove them",),
-            hint="try again when they are back, or remove them: kgm remove-members",
-            group_id=group_id,
-        )
-    if snapshot.state not in ("Stable", "Empty"):
-        raise RefusedError(
-            f"group {group_id} is in state {snapshot.state}: it has no final assignment until it is Stable",
-            hint="try again in a few seconds",
-            group_id=group_id,
-        )
-
-
 def _usual_timeouts(snapshot: GroupSnapshot) -> tuple[int, int]:
     """(session timeout, rebalance timeout): the defaults of the libraries of a classic group; if they differ, the
     shortest session timeout and the longest rebalance timeout."""
@@ -366,7 +340,8 @@ def _timeouts(
 
 
 def _assignor(snapshot: GroupSnapshot, what_if: WhatIf, protocol: GroupProtocol) -> str:
-    """The assignor of the members, or the broker's. An empty classic group needs none and gets the usual one."""
+    """The assignor of the members, or the broker's. An empty classic group needs none and gets the usual one; a
+    consumer group gets the default if the snapshot does not have its assignor."""
     if protocol is GroupProtocol.CLASSIC:
         seen = snapshot.assignor if snapshot.type == "classic" else CLASSIC_ASSIGNOR
         assignor = what_if.assignor or seen or (None if snapshot.members else CLASSIC_ASSIGNOR)
@@ -382,7 +357,7 @@ def _assignor(snapshot: GroupSnapshot, what_if: WhatIf, protocol: GroupProtocol)
         known = ", ".join(SERVER_ASSIGNORS)
         raise UsageError(f"brokers do not have the assignor {supposed}", facts=[f"in consumer groups: {known}"])
     seen = snapshot.assignor if snapshot.type == "consumer" else None
-    return supposed or (seen if seen in SERVER_ASSIGNORS else SERVER_ASSIGNORS[0])
+    return supposed or seen or SERVER_ASSIGNORS[0]
 
 
 def _member(
@@ -464,7 +439,7 @@ def with_assignor_applied(group: StartingGroup) -> StartingGroup:
     owned: Assignment = {member.member_id: member.owned for member in group.members}
     name = group.unknown_assignor or group.assignor
     if group.protocol is not GroupProtocol.CLASSIC:
-        name = SERVER_PREFIX + group.assignor
+        name = SERVER_PREFIX + name
     for _ in range(_MAX_ROUNDS):
         assigned: Assignment = assign(name, _assignor_input(group, owned), group.assigner)
         if assigned == owned:

@@ -76,14 +76,14 @@ def library_doubts(
     are_mixed = is_classic and _are_mixed(snapshot, group)
     claims_are_open = are_mixed and (group.assignor == STICKY or (may_rejoin and group.assignor not in _STATELESS))
     misfit = _misfit(snapshot, group, plan) if has_rebalances or may_rejoin else None
-    knows_assignor = (
-        group.unknown_assignor is None and misfit is None and not _assigns_otherwise(snapshot, group, unsure)
-    )
+    others_assign = is_classic and _assigns_otherwise(snapshot, group, unsure)
+    knows_assignor = group.unknown_assignor is None and misfit is None and not others_assign
     texts = [misfit] if misfit else []
     if group.unknown_assignor is not None and has_rebalances:
+        whose, kind = ("", ", whether it is cooperative or not") if is_classic else ("broker's ", "")
         texts.append(
-            f"kgm does not know the assignor {group.unknown_assignor}: the numbers of rebalances hold for it, whether "
-            "it is cooperative or not; who gets what, and so what moves, is not known (--assignor)"
+            f"kgm does not know the {whose}assignor {group.unknown_assignor}: the numbers of rebalances hold for it"
+            f"{kind}; who gets what, and so what moves, is not known (--assignor)"
         )
     may_give_up = group.may_forget and group.assignor != STICKY and has_rebalances
     if may_give_up:
@@ -110,8 +110,7 @@ def library_doubts(
     return LibraryDoubts(
         depends=depends or disguised or may_give_up,
         misfit=misfit,
-        moves_are_open=is_classic
-        and (has_rebalances or may_rejoin)
+        moves_are_open=(has_rebalances or may_rejoin)
         and (not knows_assignor or claims_are_open or (may_rejoin and _may_reassign(group, named))),
         more_rounds=more_rounds,
         rejoins=0 if not may_rejoin else 2 if claims_are_open else 1,

@@ -5,8 +5,11 @@ from dataclasses import replace
 import pytest
 
 from kgm.model.client_library import LIKELY, ClientLibrary, stated_library
+from kgm.model.errors import UsageError
+from kgm.model.snapshot import TopicSnapshot
 from kgm.simulation.bounce import Simulation, simulate
-from kgm.simulation.plan.bounce_plan import Plan, Rolling, Stop, WhatIf
+from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan, Rolling, Stop, WhatIf
+from kgm.simulation.plan.synthetic_group import synthetic_group
 from tests.clients.recorded_groups import described
 from tests.simulation.groups import DYNAMIC, STATIC, made_up
 
@@ -18,6 +21,11 @@ OTHERS = ["franz-go", "sarama", "kafka-go", "platformatic", "kafka-python", "aio
 
 def played(group, **plan):
     return simulate(group, Plan(**{"restart_time_ms": 2_000, **plan}), draws=5)
+
+
+def consumer_group(assignor="uniform"):
+    """Three members with four partitions each, which the broker has assigned."""
+    return synthetic_group(3, [TopicSnapshot(name="t", partitions=12)], STATIC, assignor, GroupProtocol.CONSUMER)
 
 
 def with_names_owned(group, *said):
@@ -268,6 +276,19 @@ def test_counts_are_told_for_an_assignor_that_kgm_does_not_know(plan):
     assert found.ranges.moved_partitions.max == 12
     assert said(found, "kgm does not know the assignor mine")
     assert played(group, bounce=("member-1",)).exact
+
+
+def test_brokers_may_have_an_assignor_that_kgm_does_not_know():
+    """group.consumer.assignors takes class names (KIP-848)."""
+    group = replace(consumer_group(), assignor="com.acme.ZoneAssignor")
+    gone = played(group, scale_in=("member-1",))
+    assert (gone.assignor, gone.exact) == ("com.acme.ZoneAssignor", False)
+    assert said(gone, "kgm does not know the broker's assignor com.acme.ZoneAssignor")
+    # The partitions of the member that has gone move in any case, and the assignor may move every other one.
+    assert (gone.ranges.moved_partitions.min, gone.ranges.moved_partitions.max) == (4, 12)
+    assert played(group, bounce=("member-1",)).exact
+    with pytest.raises(UsageError, match="ZoneAssignor"):
+        played(group, scale_in=("member-1",), what_if=WhatIf(membership=DYNAMIC))
 
 
 def test_who_uses_an_assignor_that_kgm_does_not_know_may_be_of_any_library():

@@ -1,0 +1,36 @@
+"""Groups that no simulation can start with."""
+
+from kgm.assignors.unsupported_groups import refuse_unsupported
+from kgm.model.errors import NotFoundError, RefusedError
+from kgm.model.snapshot import GroupSnapshot
+from kgm.model.work import STREAMS_ASSIGNOR
+
+
+def refuse_unplayable(snapshot: GroupSnapshot) -> None:
+    """Raises NotFoundError for a group that does not exist, RefusedError for one that cannot be simulated."""
+    group_id = snapshot.group_id
+    if snapshot.state == "Dead":
+        raise NotFoundError(f"group {group_id} does not exist", group_id=group_id)
+    if snapshot.type not in ("classic", "consumer") or (snapshot.members and snapshot.assignor != STREAMS_ASSIGNOR):
+        refuse_unsupported(snapshot)
+    if any(member.protocol == "classic" for member in snapshot.members) and snapshot.type == "consumer":
+        raise RefusedError(
+            f"group {group_id} is migrating from the classic protocol to KIP-848: it has members of both",
+            facts=("kgm does not predict bounces of such a group: no prediction is better than a wrong one",),
+            hint="finish the migration, or simulate a synthetic group: --members N --topic NAME:PARTITIONS",
+            group_id=group_id,
+        )
+    away = [member.identity for member in snapshot.members if member.status == "away"]
+    if away:
+        raise RefusedError(
+            f"group {group_id} has members that are away: {', '.join(away)}",
+            facts=("it is not known when they went away, nor when the coordinator will remove them",),
+            hint="try again when they are back, or remove them: kgm remove-members",
+            group_id=group_id,
+        )
+    if snapshot.state not in ("Stable", "Empty"):
+        raise RefusedError(
+            f"group {group_id} is in state {snapshot.state}: it has no final assignment until it is Stable",
+            hint="try again in a few seconds",
+            group_id=group_id,
+        )
