@@ -14,7 +14,7 @@ from kgm.simulation.plan.starting_group import with_stated_library
 from kgm.simulation.play.draw import Draw
 from kgm.simulation.played_bounce import BounceToPlay
 from kgm.simulation.report.caveats import assumes_topics, is_foreign, version_caveats
-from kgm.simulation.report.certainty import library_doubts
+from kgm.simulation.report.certainty import doubts_of
 from kgm.simulation.report.framework_doubts import framework_doubts
 from kgm.simulation.report.prediction import Prediction
 from kgm.simulation.shape import PlayedShapes
@@ -59,7 +59,7 @@ def simulate(
             raise
         return simulate_streams(snapshot, plan, name=name, draws=draws, seed=seed, is_out_of_time=is_out_of_time)
     group, planned = simulation.group, simulation.plan
-    doubts = library_doubts(snapshot, group, planned, has_rebalances=played.has_rebalances)
+    doubts = doubts_of(snapshot, group, planned, has_rebalances=played.has_rebalances)
     of_framework = framework_doubts(snapshot, group, planned)
     exact = (
         doubts.is_exact

@@ -57,7 +57,8 @@ each, and 500 others with `--long`. `kgm assign --library NAME` runs them.
    roundrobin, and their library does not leave when it is closed.
 3. Never where the leader library's version of the assignor that a group names does not explain the group's assignment:
    then it is another assignor with that name, and what a rebalance moves is not known. Nor for an assignor that kgm
-   does not know: then kgm shows the number of rebalances, with ranges for who gets what.
+   does not know, of a leader or of the broker (`group.consumer.assignors`): then kgm shows the number of rebalances,
+   with ranges for who gets what.
 4. With a cooperative assignor, where each member that has partitions names some that it has kept (`names_owned` in JSON),
    or its library keeps them in any case. Otherwise the member's settings may list an eager assignor next to it, as in
    an upgrade to it: then a Java consumer gives up all partitions in each rebalance. The member that joined last has
@@ -68,6 +69,11 @@ each, and 500 others with `--long`. `kgm assign --library NAME` runs them.
 6. In consumer groups (KIP-848) the broker assigns. There only two things depend on the library: whether a closed static
    member leaves, and what a process does when the broker refuses it (UNRELEASED_INSTANCE_ID). For Java and librdkafka
    that error is fatal.
+7. Never while the group may still rebalance without the plan: subscribed partitions have no owner (revoked ones are
+   assigned in the next round, and new ones once a client or the broker notices them), assigned ones do not exist any
+   more, or members of a consumer group have not reached its epoch or their targets. If anything is assigned, also not
+   where the assignment of a member cannot be read, or members have racks and their assignor may go by them (`range` and
+   the sticky ones of Java and librdkafka): a snapshot does not have the racks of partitions.
 
 A member of a library that kgm does not know is played as one of Java's, and the ranges cover what each of the others
 does.

@@ -22,7 +22,7 @@ from kgm.protocol.subscription import NEWEST, SHORT_VERSION
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Membership, WhatIf
 from kgm.simulation.plan.client_library import Library, is_nameless, may_forget, played_as
 from kgm.simulation.plan.refusals import refuse_unplayable
-from kgm.simulation.plan.topics import partition_counts, subscribed_topics
+from kgm.simulation.plan.topics import partition_counts, subscribed_topics, without_nonexistent
 from kgm.text.wording import many
 
 #: How many times a different half of the members is played as not upgraded yet, which for a few members covers about
@@ -252,6 +252,8 @@ def starting_group_of(snapshot: GroupSnapshot, what_if: WhatIf) -> StartingGroup
     is_classic = protocol is GroupProtocol.CLASSIC
     is_playable = assignor == STREAMS_ASSIGNOR or is_known(assignor) if is_classic else assignor in SERVER_ASSIGNORS
     stand_in = CLASSIC_ASSIGNOR if is_classic else SERVER_ASSIGNORS[0]
+    if not is_classic:
+        snapshot = without_nonexistent(snapshot)  # the broker's assignors know the topics as they are now
     group = StartingGroup(
         group_id=snapshot.group_id,
         assignor=assignor if is_playable or what_if.assignor else stand_in,

@@ -1,5 +1,7 @@
 """The topics of a group that is played, and what had to be assumed about them."""
 
+from dataclasses import replace
+
 from kgm.assignors import TopicSpec
 from kgm.assignors.contract import refuse_too_many_partitions
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
@@ -38,3 +40,20 @@ def subscribed_topics(member: MemberSnapshot, snapshot: GroupSnapshot, caveats: 
     alike = [other.assignment for other in snapshot.members if other.regex == member.regex]
     resolved = {topic for assignment in alike for topic, numbers in assignment.items() if numbers}
     return tuple(sorted({*member.known_topics, *resolved}))
+
+
+def without_nonexistent(snapshot: GroupSnapshot) -> GroupSnapshot:
+    """The snapshot without assigned partitions beyond the partition count of their topic, which was created again with
+    fewer; unchanged if there are none."""
+    counts = {topic.name: topic.partitions for topic in snapshot.topics}
+
+    def exists(topic: str, number: int) -> bool:
+        return number < counts.get(topic, number + 1)
+
+    def existing(member: MemberSnapshot) -> MemberSnapshot:
+        if all(exists(topic, number) for topic, numbers in member.assignment.items() for number in numbers):
+            return member
+        kept = {t: tuple(number for number in numbers if exists(t, number)) for t, numbers in member.assignment.items()}
+        return replace(member, assignment=kept)
+
+    return replace(snapshot, members=tuple(existing(member) for member in snapshot.members))

@@ -1,17 +1,20 @@
-"""How a prediction depends on client libraries whose consumers kgm does not play, although it may have their assignors:
-if it depends on them it is not exact, and its ranges include the known differences in their behavior."""
+"""How a prediction depends on client libraries whose consumers kgm does not play, although it may have their assignors,
+and on what the present leaves open (`present`): if it depends on them it is not exact, and its ranges include the known
+differences in their behavior, and what may move."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from kgm.assignors import has_assignor
 from kgm.clients.table import CLIENTS, LIBRARIES
+from kgm.model.assignment import count
 from kgm.model.client_library import FRANZ_GO, KAFKA_PYTHON, LIBRDKAFKA, PLAYED, ClientLibrary
 from kgm.model.snapshot import GroupSnapshot
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan, Stop
 from kgm.simulation.plan.client_library import STICKY
 from kgm.simulation.plan.starting_group import StartingGroup, StartingMember
 from kgm.simulation.report.prediction import Ranges
+from kgm.simulation.report.present import present_doubts
 from kgm.simulation.report.self_check import unexplained
 from kgm.text.names import in_order
 from kgm.text.wording import many, some
@@ -23,8 +26,8 @@ _REJOINING = (FRANZ_GO, KAFKA_PYTHON)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LibraryDoubts:
-    """depends: whether the result depends on a library that kgm is not sure about. misfit: why the assignor is not the
+class Doubts:
+    """depends: whether the result depends on something that kgm is not sure about. misfit: why the assignor is not the
     one that kgm knows; None if it is, or if nothing needs an assignment. more_rounds: how many more rounds than with
     Java each rebalance may take. rejoins: how many rebalances there may be where Java has none. total: how many
     partitions may move. freed: how many must move."""
@@ -58,9 +61,7 @@ class LibraryDoubts:
         )
 
 
-def library_doubts(
-    snapshot: GroupSnapshot, group: StartingGroup, plan: Plan, *, has_rebalances: bool
-) -> LibraryDoubts:  # fmt: skip
+def doubts_of(snapshot: GroupSnapshot, group: StartingGroup, plan: Plan, *, has_rebalances: bool) -> Doubts:
     """How the draws depend on libraries that kgm does not play, and on whether it knows the assignor. has_rebalances:
     whether any of them has a rebalance or another generation."""
     unsure = [member for member in group.members if not is_played(member.client)]
@@ -105,16 +106,21 @@ def library_doubts(
             f"members of several libraries share {group.assignor}: a leader of one may misread what members of "
             "another claim, so what they keep is not known"
         )
+    present = present_doubts(snapshot, group, plan, has_rebalances=has_rebalances)
+    texts += present.caveats
     if depends:
         texts += _caveats(unsure, group.assignor if is_classic else None)
-    return LibraryDoubts(
+    return Doubts(
         depends=depends or disguised or may_give_up,
         misfit=misfit,
-        moves_are_open=(has_rebalances or may_rejoin)
-        and (not knows_assignor or claims_are_open or (may_rejoin and _may_reassign(group, named))),
+        moves_are_open=present.moves_are_open
+        or (
+            (has_rebalances or may_rejoin)
+            and (not knows_assignor or claims_are_open or (may_rejoin and _may_reassign(group, named)))
+        ),
         more_rounds=more_rounds,
-        rejoins=0 if not may_rejoin else 2 if claims_are_open else 1,
-        total=sum(group.topics.values()),
+        rejoins=present.more_rebalances + (0 if not may_rejoin else 2 if claims_are_open else 1),
+        total=max(sum(group.topics.values()), sum(count(member.owned) for member in group.members)),
         freed=_freed(group, plan),
         caveats=tuple(texts),
     )

@@ -61,6 +61,20 @@ def unexplained(snapshot: GroupSnapshot) -> str | None:
     return None if other is None else _text(snapshot, assignor, other, present)
 
 
+def is_reproduced(snapshot: GroupSnapshot) -> bool:
+    """Whether the named assignor, run on the group as it is now, is certain to return the current assignment."""
+    assignor = SAME_ASSIGNOR.get(snapshot.assignor or "", snapshot.assignor)
+    if assignor not in (*_DETERMINED, *_STICKY) or not _is_checkable(snapshot):
+        return False
+    present = {member.member_id: _plain(member.assignment) for member in snapshot.members}
+    members, topics = next(_pasts(snapshot, present), ((), {}))
+    return any(
+        given == present
+        for library in _leaders(snapshot, assignor)
+        for given in _assigned(snapshot, assignor, members, topics, library)
+    )
+
+
 def _is_checkable(snapshot: GroupSnapshot) -> bool:
     return (
         snapshot.type == "classic"

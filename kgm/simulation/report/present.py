@@ -1,0 +1,126 @@
+"""What a snapshot shows or lacks that makes the future uncertain, whichever library members use: a rebalance that the
+plan does not cause is still to come, what a member owns is not known, or racks may matter."""
+
+from dataclasses import dataclass
+
+from kgm.assignors import is_cooperative
+from kgm.model.assignment import Partitions
+from kgm.model.client_library import JAVA, LIBRDKAFKA
+from kgm.model.snapshot import GroupSnapshot
+from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan
+from kgm.simulation.plan.starting_group import StartingGroup
+from kgm.simulation.report.self_check import is_reproduced
+from kgm.text.names import in_order
+from kgm.text.wording import many, some
+
+#: Libraries whose assignors may match the racks of members and partitions (KIP-881), and an assignor that never does.
+#: franz-go does so only with an option, and the brokers' assignors do not.
+_BY_RACK = frozenset((JAVA, LIBRDKAFKA))
+_WITHOUT_RACKS = "roundrobin"
+_STILL_TO_COME = "the group may still rebalance without the plan, and what moves is not known"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PresentDoubts:
+    """moves_are_open: whether any partition may move. more_rebalances: how many rebalances there may be that the plan
+    does not cause."""
+
+    moves_are_open: bool = False
+    more_rebalances: int = 0
+    caveats: tuple[str, ...] = ()
+
+
+def present_doubts(
+    snapshot: GroupSnapshot, group: StartingGroup, plan: Plan, *, has_rebalances: bool
+) -> PresentDoubts:  # fmt: skip
+    """has_rebalances: whether any draw has a rebalance or another generation."""
+    texts = _racks(group) if has_rebalances else []
+    due: list[str] = []
+    if not plan.what_if.changes_assignment:  # otherwise the group is assumed to have been assigned before the plan
+        texts += _unreadable(snapshot) if has_rebalances else []
+        due = [*_unowned(snapshot), *_nonexistent(snapshot), *_reconciling(snapshot)]
+    is_classic = group.protocol is GroupProtocol.CLASSIC
+    rounds = 2 if is_classic and is_cooperative(group.assignor) else 1
+    return PresentDoubts(
+        moves_are_open=bool(texts or due), more_rebalances=rounds if due else 0, caveats=(*due, *texts)
+    )
+
+
+def _racks(group: StartingGroup) -> list[str]:
+    have_racks = any(member.rack for member in group.members)
+    if not have_racks or group.protocol is GroupProtocol.CONSUMER or group.assignor == _WITHOUT_RACKS:
+        return []
+    leaders = {member.assigner(group.assignor) for member in group.members}
+    if leaders.isdisjoint(_BY_RACK):
+        return []
+    return [f"{group.assignor} may assign members partitions of their own racks: what a rebalance moves is not known"]
+
+
+def _unreadable(snapshot: GroupSnapshot) -> list[str]:
+    unreadable = in_order(member.identity for member in snapshot.members if not member.is_readable)
+    if not unreadable:
+        return []
+    return [f"the assignment of {some(unreadable)} cannot be read: what it owns, and so what moves, is not known"]
+
+
+def _unowned(snapshot: GroupSnapshot) -> list[str]:
+    """Partitions that were revoked are assigned in the next round, and new ones once a client or the broker notices
+    them. What a leader's assignor would leave without an owner again is no reason for a rebalance."""
+    if not snapshot.members or not all(member.is_readable for member in snapshot.members):
+        return []
+    owned = _owned(snapshot)
+    wanted = {topic for member in snapshot.members for topic in member.known_topics}
+    free = [
+        f"{topic.name}-{number}"
+        for topic in snapshot.topics
+        if topic.name in wanted
+        for number in range(topic.partitions)
+        if (topic.name, number) not in owned
+    ]
+    if not free or is_reproduced(snapshot):
+        return []
+    have = "has" if len(free) == 1 else "have"
+    return [f"{many(len(free), 'subscribed partition')} {have} no owner, for example {free[0]}: {_STILL_TO_COME}"]
+
+
+def _nonexistent(snapshot: GroupSnapshot) -> list[str]:
+    counts = dict.fromkeys(snapshot.deleted_topics, 0) | {topic.name: topic.partitions for topic in snapshot.topics}
+    gone = sorted((topic, number) for topic, number in _owned(snapshot) if number >= counts.get(topic, number + 1))
+    if not gone:
+        return []
+    (topic, number) = gone[0]
+    exist = "does" if len(gone) == 1 else "do"
+    where = f"for example {topic}-{number}"
+    return [f"{many(len(gone), 'assigned partition')} {exist} not exist any more, {where}: {_STILL_TO_COME}"]
+
+
+def _owned(snapshot: GroupSnapshot) -> set[tuple[str, int]]:
+    return {
+        (topic, number)
+        for member in snapshot.members
+        for topic, numbers in member.assignment.items()
+        for number in numbers
+    }
+
+
+def _is_alike(one: Partitions, other: Partitions) -> bool:
+    return all(sorted(one.get(topic, ())) == sorted(other.get(topic, ())) for topic in one.keys() | other.keys())
+
+
+def _reconciling(snapshot: GroupSnapshot) -> list[str]:
+    """Members of a consumer group (KIP-848) that are not at the group's epoch, or do not own their targets yet."""
+    if snapshot.type != "consumer":
+        return []
+    epoch, assigned = snapshot.group_epoch, snapshot.assignment_epoch
+    if epoch is not None and assigned is not None and assigned < epoch:
+        return [f"the target assignment is that of epoch {assigned}, and the group is at {epoch}: {_STILL_TO_COME}"]
+    behind = in_order(
+        member.identity
+        for member in snapshot.members
+        if member.status == "reconciling"
+        or (None not in (epoch, member.member_epoch) and member.member_epoch != epoch)
+        or (member.target_assignment is not None and not _is_alike(member.target_assignment, member.assignment))
+    )
+    if not behind:
+        return []
+    return [f"the members have not all reached the target assignment ({some(behind)}): {_STILL_TO_COME}"]

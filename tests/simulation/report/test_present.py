@@ -1,0 +1,150 @@
+"""What a group must show before its future can be exact: every subscribed partition with an owner that can be read, a
+consumer group at its epoch, and no racks where the assignor may go by them."""
+
+from dataclasses import replace
+
+import pytest
+
+from kgm.model.client_library import stated_library
+from kgm.model.snapshot import GroupSnapshot, MemberSnapshot, TopicSnapshot
+from kgm.simulation.bounce import simulate
+from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan, WhatIf
+from kgm.simulation.plan.synthetic_group import synthetic_group
+from tests.simulation.groups import STATIC, made_up
+
+LEAVE, RESTART = {"scale_in": ("member-3",)}, {"bounce": ("member-1", "member-2", "member-3")}
+
+
+def played(group, **plan):
+    return simulate(group, Plan(**{"restart_time_ms": 2_000, **plan}), draws=5)
+
+
+def said(prediction, text):
+    return any(text in caveat for caveat in prediction.caveats)
+
+
+def with_member(group, number, **changes):
+    members = list(group.members)
+    members[number] = replace(members[number], **changes)
+    return replace(group, members=tuple(members))
+
+
+def consumer_group(**changes):
+    made = synthetic_group(3, [TopicSnapshot(name="t", partitions=12)], STATIC, "uniform", GroupProtocol.CONSUMER)
+    members = tuple(
+        replace(one, member_epoch=1, status="stable", target_assignment=one.assignment) for one in made.members
+    )
+    return replace(made, members=members, **changes)
+
+
+@pytest.mark.parametrize("plan", [LEAVE, RESTART])
+@pytest.mark.parametrize("group", [made_up(3, 12), made_up(3, 12, assignor="sticky"), consumer_group()])
+def test_a_group_whose_partitions_all_have_owners_stays_exact(group, plan):
+    assert played(group, **plan).exact
+    # Nobody subscribes to this one.
+    assert played(replace(group, topics=(*group.topics, TopicSnapshot(name="u", partitions=3))), **plan).exact
+
+
+def test_members_without_partitions_are_no_reason_to_rebalance():
+    assert played(made_up(3, 2), **RESTART).exact
+
+
+@pytest.mark.parametrize("plan", [LEAVE, RESTART])
+@pytest.mark.parametrize("group", [made_up(3, 12), consumer_group()])
+@pytest.mark.parametrize(
+    ("partitions", "text"),
+    [
+        (24, "12 subscribed partitions have no owner, for example t-12"),
+        (11, "1 assigned partition does not exist any more, for example t-11"),
+    ],
+)
+def test_a_topic_that_has_changed_causes_a_rebalance_of_its_own(group, plan, partitions, text):
+    """Clients look for new partitions every five minutes (metadata.max.age.ms), and the broker does so too (KIP-848)."""
+    changed = played(replace(group, topics=(TopicSnapshot(name="t", partitions=partitions),)), **plan)
+    assert not changed.exact
+    assert said(changed, text)
+    assert changed.ranges.rebalances.max == changed.typical.rebalances + 1
+    assert changed.ranges.moved_partitions.max >= min(partitions, 12)
+
+
+def test_a_topic_that_was_deleted_causes_a_rebalance_of_its_own():
+    gone = played(replace(made_up(3, 12), topics=(), deleted_topics=("t",)), **RESTART)
+    assert not gone.exact
+    assert said(gone, "12 assigned partitions do not exist any more, for example t-0")
+
+
+def test_revoked_partitions_are_assigned_in_the_next_round():
+    """KIP-429: between the two rounds of a rebalance the group is Stable."""
+    group = made_up(3, 12, assignor="cooperative-sticky")
+    group = replace(group, members=tuple(replace(one, names_owned=True) for one in group.members))
+    assert played(group, **RESTART).exact
+    revoked = played(with_member(group, 2, assignment={"t": (2, 5)}), **RESTART)
+    assert (revoked.exact, revoked.ranges.rebalances.min, revoked.ranges.rebalances.max) == (False, 0, 2)
+    assert said(revoked, "2 subscribed partitions have no owner, for example t-8")
+
+
+def test_what_the_assignor_leaves_without_an_owner_stays_so():
+    """A leader of platformatic gives the topics that it names itself: nobody gets the other member's second topic."""
+    library = stated_library("platformatic")
+    group = GroupSnapshot(
+        group_id="g", type="classic", state="Stable", assignor="roundrobin", session_timeout_ms=60_000, leader="a-1",
+        rebalance_timeout_ms=100_000, leader_library=library,
+        topics=(TopicSnapshot(name="t", partitions=2), TopicSnapshot(name="u", partitions=1)),
+        members=(
+            MemberSnapshot(member_id="a-1", topics=("t",), assignment={"t": (0,)}, client_library=library, listed_at=0),
+            MemberSnapshot(
+                member_id="b-1", topics=("t", "u"), assignment={"t": (1,)}, client_library=library, listed_at=1
+            ),
+        ),
+    )  # fmt: skip
+    assert not said(played(group, scale_in=("b-1",)), "no owner")
+    other = replace(group, leader="b-1")
+    assert said(played(other, scale_in=("b-1",)), "1 subscribed partition has no owner, for example u-0")
+
+
+@pytest.mark.parametrize(
+    ("group", "text"),
+    [
+        (consumer_group(group_epoch=2), "the target assignment is that of epoch 1, and the group is at 2"),
+        (with_member(consumer_group(), 1, member_epoch=0), "not all reached the target assignment (member-2)"),
+        (with_member(consumer_group(), 1, status="reconciling"), "not all reached the target assignment (member-2)"),
+        (with_member(consumer_group(), 1, target_assignment={"t": (0,)}), "target assignment (member-2)"),
+    ],
+)
+@pytest.mark.parametrize("plan", [LEAVE, RESTART])
+def test_a_consumer_group_on_its_way_is_not_stable_whatever_its_state(group, text, plan):
+    found = played(group, **plan)
+    assert not found.exact
+    assert said(found, text)
+    assert found.ranges.moved_partitions.max == 12
+    supposed = played(group, **plan, what_if=WhatIf(assignor="range"))
+    assert not said(supposed, text)
+
+
+def test_what_cannot_be_read_is_not_nothing():
+    group = with_member(made_up(3, 12), 1, is_readable=False, assignment={})
+    gone = played(group, **LEAVE)
+    assert not gone.exact
+    assert said(gone, "the assignment of member-2 cannot be read")
+    assert gone.ranges.moved_partitions.max == 12
+    assert played(group, **RESTART).exact
+
+
+@pytest.mark.parametrize("assignor", ["range", "sticky", "cooperative-sticky"])
+def test_what_moves_between_members_with_racks_is_not_known(assignor):
+    """KIP-881: Java's assignors match the racks of members and replicas; a snapshot has no racks of replicas."""
+    group = made_up(3, 12, assignor=assignor)
+    racks = [replace(one, rack=f"r{n}", names_owned=True) for n, one in enumerate(group.members)]
+    group = replace(group, members=tuple(racks))
+    gone = played(group, **LEAVE)
+    assert not gone.exact
+    assert (gone.ranges.moved_partitions.min, gone.ranges.moved_partitions.max) == (4, 12)
+    assert said(gone, "may assign members partitions of their own racks")
+    assert played(group, **RESTART).exact
+
+
+def test_assignors_that_take_no_racks_stay_exact():
+    """roundrobin, those of the broker since 4.0, and the other libraries."""
+    for group in (made_up(3, 12, assignor="roundrobin"), consumer_group()):
+        racks = tuple(replace(one, rack=f"r{n}") for n, one in enumerate(group.members))
+        assert played(replace(group, members=racks), **LEAVE).exact
