@@ -56,9 +56,9 @@ each, and 500 others with `--long`. `kgm assign --library NAME` runs them.
 2. Otherwise where the library does not matter: static members restart within their session, the group uses range or
    roundrobin, and their library does not leave when it is closed.
 3. Never where the leader library's version of the assignor that a group names does not explain the group's assignment:
-   then it is another assignor with that name, and what a rebalance moves is not known. Nor for an assignor that kgm
-   does not know, of a leader or of the broker (`group.consumer.assignors`): then kgm shows the number of rebalances,
-   with ranges for who gets what.
+   then it is another assignor with that name, and what a rebalance moves is not known. The same if no library writes
+   assignments as the leader did. Nor for an assignor that kgm does not know, of a leader or of the broker
+   (`group.consumer.assignors`): then kgm shows the number of rebalances, with ranges for who gets what.
 4. With a cooperative assignor, where each member that has partitions names some that it has kept (`names_owned` in JSON),
    or its library keeps them in any case. Otherwise the member's settings may list an eager assignor next to it, as in
    an upgrade to it: then a Java consumer gives up all partitions in each rebalance. The member that joined last has

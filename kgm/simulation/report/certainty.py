@@ -5,7 +5,7 @@ differences in their behavior, and what may move."""
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from kgm.assignors import has_assignor
+from kgm.assignors import NAMES, has_assignor
 from kgm.clients.table import CLIENTS, LIBRARIES
 from kgm.model.assignment import count
 from kgm.model.client_library import FRANZ_GO, KAFKA_PYTHON, LIBRDKAFKA, PLAYED, ClientLibrary
@@ -101,6 +101,12 @@ def doubts_of(snapshot: GroupSnapshot, group: StartingGroup, plan: Plan, *, has_
             f"no member seems to use the library that wrote the assignments ({writer.text}): one of "
             "them may use another library than its subscription suggests"
         )
+    is_foreign = is_classic and has_rebalances and _is_foreign(writer, group)
+    if is_foreign and writer is not None:
+        texts.append(
+            f"{'; '.join(writer.evidence)}: the leader's {group.assignor} may be a custom one, and what moves is not "
+            "known"
+        )
     if claims_are_open and (has_rebalances or may_rejoin):
         texts.append(
             f"members of several libraries share {group.assignor}: a leader of one may misread what members of "
@@ -111,9 +117,10 @@ def doubts_of(snapshot: GroupSnapshot, group: StartingGroup, plan: Plan, *, has_
     if depends:
         texts += _caveats(unsure, group.assignor if is_classic else None)
     return Doubts(
-        depends=depends or disguised or may_give_up,
+        depends=depends or disguised or is_foreign or may_give_up,
         misfit=misfit,
         moves_are_open=present.moves_are_open
+        or is_foreign
         or (
             (has_rebalances or may_rejoin)
             and (not knows_assignor or claims_are_open or (may_rejoin and _may_reassign(group, named)))
@@ -133,6 +140,12 @@ def _is_disguised(snapshot: GroupSnapshot) -> bool:
     clients = [member.client_library for member in snapshot.members if member.client_library is not None]
     names = {name for client in clients for name in client.candidates}
     return leader is not None and bool(leader.candidates and names) and not names & {*leader.candidates}
+
+
+def _is_foreign(writer: ClientLibrary | None, group: StartingGroup) -> bool:
+    """Whether the assignments of one of Kafka's assignors are in a form that no library known to kgm writes."""
+    is_builtin = group.unknown_assignor is None and group.assignor in NAMES
+    return is_builtin and writer is not None and bool(writer.evidence) and not writer.candidates
 
 
 def is_played(client: ClientLibrary) -> bool:

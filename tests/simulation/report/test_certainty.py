@@ -4,9 +4,11 @@ from dataclasses import replace
 
 import pytest
 
+from kgm.clients.recognition import MemberEvidence, recognise
 from kgm.model.client_library import LIKELY, ClientLibrary, stated_library
 from kgm.model.errors import UsageError
 from kgm.model.snapshot import TopicSnapshot
+from kgm.protocol.subscription import MemberAssignment
 from kgm.simulation.bounce import Simulation, simulate
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan, Rolling, Stop, WhatIf
 from kgm.simulation.plan.synthetic_group import synthetic_group
@@ -275,6 +277,27 @@ def test_counts_are_told_for_an_assignor_that_kgm_does_not_know(plan):
     assert found.ranges.rebalances.min >= 1
     assert found.ranges.moved_partitions.max == 12
     assert said(found, "kgm does not know the assignor mine")
+    assert played(group, bounce=("member-1",)).exact
+
+
+def test_assignments_that_no_library_writes_come_from_another_assignor():
+    """A custom assignor may be called range, and give what range gives until members change; here it writes user data,
+    which range never does."""
+    group = made_up(3, 12)
+    written = [
+        MemberAssignment(partitions=one.assignment, user_data=b"zones: a, b", version=3) for one in group.members
+    ]
+    likely = ClientLibrary(name="java", confidence=LIKELY, candidates=("java",))
+    evidence = [MemberEvidence(member_id=str(number), assignment=one) for number, one in enumerate(written)]
+    group = replace(
+        group,
+        members=tuple(replace(one, client_library=likely) for one in group.members),
+        leader_library=recognise("g", "range", evidence).leader,
+    )
+    gone = played(group, scale_in=("member-1",))
+    assert not gone.exact
+    assert said(gone, "what no library that kgm knows writes: the leader's range may be a custom one")
+    assert (gone.ranges.moved_partitions.min, gone.ranges.moved_partitions.max) == (4, 12)
     assert played(group, bounce=("member-1",)).exact
 
 
