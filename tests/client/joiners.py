@@ -131,11 +131,12 @@ class Joiner:
 
 def form_group(
     server: Any, group: str, instance_ids: Sequence[str | None], topic: str, *,
-    protocol_type: str = "consumer", metadata: bytes | None = None, members: Callable[[], int] | None = None,
+    protocol_type: str = "consumer", metadata: bytes | None = None, members: Callable[[], int] | None = None, partitions: int | None = None,
 ) -> list[Joiner]:  # fmt: skip
-    """Form a stable group in which member i owns partition i. No timer is involved: the server must have no initial
-    delay. Members join one at a time: a join is parked until the existing members have joined again, which ends the
-    round. members: returns how many the group has, for a server that cannot be inspected."""
+    """Form a stable group in which member i owns partition i, or an equal block of all `partitions`. No timer is
+    involved: the server must have no initial delay. Members join one at a time: a join is parked until the existing
+    members have joined again, which ends the round. members: returns how many the group has, for a server that cannot
+    be inspected."""
 
     def inspected() -> int:
         return server.inspect(lambda coordinator: _members(coordinator, group))
@@ -158,8 +159,10 @@ def form_group(
         joiners.append(new)
         for joiner in joiners:
             joiner.receive_join()
+    size = 1 if partitions is None else partitions // len(joiners)
     blobs = {
-        one.member_id: encode_assignment(MemberAssignment(partitions={topic: [i]})) for i, one in enumerate(joiners)
+        one.member_id: encode_assignment(MemberAssignment(partitions={topic: [*range(i * size, (i + 1) * size)]}))
+        for i, one in enumerate(joiners)
     }
     for joiner in sorted(joiners, key=lambda one: one.member_id != one.leader):  # the leader first
         assert joiner.sync(blobs if joiner.member_id == joiner.leader else None, protocol_type).error_code == 0

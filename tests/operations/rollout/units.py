@@ -138,7 +138,7 @@ class JoinedUnits(Units):
 
     def form(self, server: Any, names: list[str]) -> None:
         self._server, self.group = server, self.options["group"]
-        joiners = form_group(server, self.group, names, self.options["topic"])
+        joiners = form_group(server, self.group, names, self.options["topic"], partitions=6)
         self.members = dict(zip(names, joiners, strict=True))
         self.restart_s = 0
 
