@@ -18,6 +18,8 @@ from kgm.text.wording import many, typed
 
 #: The most ids that a suggested command names.
 _MOST_IDS = 5
+#: A restart that is within this fraction of a short session timeout takes about as long.
+_CLOSE = 4
 INITIAL_DELAY = "group.initial.rebalance.delay.ms"
 
 
@@ -177,8 +179,7 @@ def _timing(group: StartingGroup, plan: Plan, draws: Sequence[Draw], *, is_certa
             " without it"
         )
         return texts
-    sessions_ms = {one.session_timeout_ms for one in group.members if one.identity in plan.bounce}
-    if any(abs(plan.restart_time_ms - session_ms) < 2 * HEARTBEAT_INTERVAL_MS for session_ms in sessions_ms):
+    if may_be_late(group, plan):
         texts.append(
             f"the restart takes about as long as the session timeout ({session}): it may be in time or too late"
         )
@@ -186,6 +187,19 @@ def _timing(group: StartingGroup, plan: Plan, draws: Sequence[Draw], *, is_certa
         each = "" if shortest_ms == longest_ms else ", each by its own session timeout"
         texts.append(f"this holds as long as every process is back within {session} of its last heartbeat{each}")
     return texts
+
+
+def may_be_late(group: StartingGroup, plan: Plan) -> bool:
+    """Whether a restart takes about as long as the session timeout of a member that restarts."""
+    if plan.remove_first:
+        return False
+    sessions_ms = {one.session_timeout_ms for one in group.members if one.identity in plan.bounce}
+    restarts_ms = plan.restart_times_ms or (plan.restart_time_ms,)
+    return any(
+        abs(restart_ms - session_ms) < min(2 * HEARTBEAT_INTERVAL_MS, session_ms // _CLOSE)
+        for session_ms in sessions_ms
+        for restart_ms in restarts_ms
+    )
 
 
 def _seconds(span_ms: int) -> str:

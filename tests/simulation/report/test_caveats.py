@@ -68,3 +68,19 @@ def test_a_member_that_stays_a_ghost_is_named_as_such():
         group, members=tuple(replace(member, client_library=stated_library("java")) for member in group.members)
     )
     assert not any("do not leave" in caveat for caveat in simulate(java, plan, draws=10).caveats)
+
+
+@pytest.mark.parametrize(
+    ("session_ms", "restarts_ms", "may_be_late"),
+    [
+        (45_000, [41_000], True), (45_000, [46_000], True), (45_000, [20_000, 41_000], True),
+        (45_000, [20_000], False), (10_000, [9_000], True), (10_000, [4_000], False), (6_000, [1_000], False),
+    ],
+)  # fmt: skip
+def test_what_may_be_in_time_or_too_late_is_not_exact(session_ms, restarts_ms, may_be_late):
+    plan = Plan(bounce=("member-1",), restart_times_ms=tuple(restarts_ms), restart_time_ms=1_000)
+    if len(restarts_ms) == 1:
+        plan = replace(plan, restart_times_ms=(), restart_time_ms=restarts_ms[0])
+    found = simulate(made_up(session_timeout_ms=session_ms), plan, draws=5)
+    assert any("it may be in time or too late" in text for text in found.caveats) is may_be_late
+    assert found.exact is not may_be_late
