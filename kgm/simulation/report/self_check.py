@@ -4,7 +4,8 @@ A model that does not explain the present cannot predict the future: assignors o
 libraries, and anyone can write one. So the assignor is run on the state that the group shows. Differences that the
 group's unknown past can account for count as explained: a topic or partitions that were added after the last rebalance,
 a static member that has come back with another subscription (the coordinator answers it without a rebalance), racks of
-partitions, which a snapshot does not have, and for sticky assignors any assignment that they would leave as it is."""
+partitions, which a snapshot does not have, and for sticky assignors any assignment that they would leave as it is. Of
+the broker's assignors (KIP-848) only the balance is checked."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
@@ -45,6 +46,8 @@ Owned = Mapping[str, Mapping[str, tuple[int, ...]]]
 def unexplained(snapshot: GroupSnapshot) -> str | None:
     """What the named assignor would have assigned differently, in words; None if it explains the current assignment, or
     if that cannot be checked: the group is not stable, kgm does not know the assignor, or something cannot be read."""
+    if snapshot.type == "consumer":
+        return _uneven(snapshot)
     assignor = SAME_ASSIGNOR.get(snapshot.assignor or "", snapshot.assignor)
     if assignor not in (*_DETERMINED, *_STICKY) or not _is_checkable(snapshot):
         return None
@@ -82,6 +85,33 @@ def _is_checkable(snapshot: GroupSnapshot) -> bool:
         and any(count(member.assignment) for member in snapshot.members)
         and all(member.topics is not None and not member.regex and member.is_readable for member in snapshot.members)
     )
+
+
+def _uneven(snapshot: GroupSnapshot) -> str | None:
+    """The broker's assignors (KIP-848) balance what members with equal subscriptions get, whatever they had: uniform
+    all partitions, range those of each topic."""
+    members = snapshot.members
+    subscriptions = {frozenset(member.known_topics) for member in members}
+    is_known = all(member.topics is not None and not member.regex and member.is_readable for member in members)
+    if snapshot.state != "Stable" or not is_known or len(subscriptions) != 1:
+        return None
+    targets = [member.target_assignment for member in members]
+    shares = [member.assignment if target is None else target for member, target in zip(members, targets, strict=True)]
+    match snapshot.assignor:
+        case "uniform":
+            counts = [[count(share) for share in shares]]
+        case "range":
+            counts = [[len(share.get(topic, ())) for share in shares] for topic in sorted(subscriptions.pop())]
+        case _:
+            return None
+    for numbers in counts:
+        if max(numbers) - min(numbers) > 1:
+            return (
+                f"the broker's assignor {snapshot.assignor} does not explain the current assignment: members with the "
+                f"same subscription would have about the same number of partitions, and not {min(numbers)} and "
+                f"{max(numbers)}: what a rebalance moves is not certain"
+            )
+    return None
 
 
 def _plain(partitions: Partitions) -> dict[str, tuple[int, ...]]:

@@ -16,7 +16,8 @@ from kgm.clients.table import CLIENTS
 from kgm.model.client_library import PLAYED, stated_library
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot, TopicSnapshot
 from kgm.simulation.bounce import simulate
-from kgm.simulation.plan.bounce_plan import Plan
+from kgm.simulation.plan.bounce_plan import GroupProtocol, Membership, Plan
+from kgm.simulation.plan.synthetic_group import synthetic_group
 from kgm.simulation.play.leader import in_map_order
 from kgm.simulation.report.self_check import unexplained
 from tests.clients.recorded_groups import RECORDED, described
@@ -246,12 +247,49 @@ def test_what_cannot_be_checked_is_not_called_different():
     for group in (
         replace(wrong, state="PreparingRebalance"),
         replace(wrong, assignor="mine"),
-        replace(wrong, type="consumer"),
+        replace(wrong, type="consumer", assignor="com.acme.ZoneAssignor"),
         replace(wrong, members=(replace(first, topics=None), second)),
         replace(wrong, members=(replace(first, is_readable=False), second)),
         of("cooperative-sticky", {"orders": range(6)}, {"orders": range(6, 10)}),
     ):
         assert unexplained(group) is None
+
+
+def of_broker(assignor, *shares, topics=None):
+    """A consumer group (KIP-848)."""
+    group = replace(of(assignor, *shares), type="consumer", leader_library=None)
+    if topics is None:
+        return group
+    named = [replace(one, topics=each) for one, each in zip(group.members, topics, strict=True)]
+    return replace(group, members=tuple(named))
+
+
+@pytest.mark.parametrize("assignor", ["uniform", "range"])
+@pytest.mark.parametrize("size", [1, 2, 3, 5])
+def test_no_assignment_of_the_broker_is_called_different(assignor, size):
+    """After members have come and gone, and the topic has grown."""
+    for partitions in range(1, 14):
+        group = synthetic_group(
+            size, [TopicSnapshot(name="t", partitions=partitions)], Membership.STATIC, assignor, GroupProtocol.CONSUMER
+        )
+        assert unexplained(group) is None
+        left = simulate(group, Plan(scale_in=(group.members[0].identity,), scale_out=2), draws=1)
+        after = of_broker(assignor, *left.typical.final_assignment.values())
+        assert unexplained(after) is None
+
+
+def test_the_brokers_assignors_leave_no_uneven_assignment():
+    uneven = [{"orders": range(11)}, {"orders": [11]}, {}]
+    for assignor in ("uniform", "range"):
+        assert "have about the same number of partitions, and not 0 and 11" in unexplained(of_broker(assignor, *uneven))
+    gone = simulate(of_broker("uniform", *uneven), Plan(scale_in=("seat-1",)), draws=3)
+    assert (gone.exact, gone.ranges.moved_partitions.min, gone.ranges.moved_partitions.max) == (False, 1, 12)
+    # range balances each topic, and the first members get one more of both; uniform does not.
+    both = [{"orders": [0, 1], "pay": [0, 1]}, {"orders": [2], "pay": [2]}]
+    assert unexplained(of_broker("range", *both, topics=[("orders", "pay")] * 2)) is None
+    assert "and not 2 and 4" in unexplained(of_broker("uniform", *both, topics=[("orders", "pay")] * 2))
+    # Of members with different topics one may have all.
+    assert unexplained(of_broker("uniform", *uneven, topics=[("orders",), ("orders",), ("pay",)])) is None
 
 
 @pytest.mark.parametrize(("library", "explains"), [("kafka-go", True), ("platformatic", True), ("sarama", False)])
