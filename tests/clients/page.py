@@ -33,8 +33,9 @@ leader that wrote its assignments.
   (from the group's record, which requires READ on `__consumer_offsets`), a default client id.
 - `unknown`: several are left, or none that kgm knows; `name` is null.
 
-A client id is chosen by whoever configures the client. It never overrides what a member sent. With an assignor that
-none of these libraries has, nothing is `certain`.
+A client id is chosen by whoever configures the client. It never overrides what a member sent. If it is all that is
+known of a member of a classic group, the member is simulated with that library, which counts as unknown. With an
+assignor that none of these libraries has, nothing is `certain`.
 
 ## Whose assignor runs
 

@@ -384,7 +384,7 @@ def _member(
         owned=member.assignment,
         listed=_listed(member),
         library=played_as(client),
-        client=client,
+        client=ClientLibrary(evidence=client.evidence) if _is_guessed(snapshot, member) else client,
         leaves_when_static=_leaves_when_static(client),
         writes_version=member.subscription_version,
         is_nameless=is_nameless(member),
@@ -422,6 +422,13 @@ def _sure_library(snapshot: GroupSnapshot, client: ClientLibrary) -> ClientLibra
     assignor = SAME_ASSIGNOR.get(snapshot.assignor or "", snapshot.assignor or STREAMS_ASSIGNOR)
     is_open = snapshot.type == "classic" and assignor != STREAMS_ASSIGNOR and not is_known(assignor)
     return ClientLibrary(evidence=client.evidence) if is_open and client.confidence != CERTAIN else client
+
+
+def _is_guessed(snapshot: GroupSnapshot, member: MemberSnapshot) -> bool:
+    """Whether only the client id of a classic member suggests a library, which anyone may choose: then that library is
+    played, but counts as unknown."""
+    is_classic = (member.protocol or snapshot.type) == "classic" and snapshot.assignor != STREAMS_ASSIGNOR
+    return is_classic and member.client_library is None
 
 
 def _listed(member: MemberSnapshot) -> Partitions | None:

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from kgm.assignors import NAMES, has_assignor
 from kgm.clients.table import CLIENTS, LIBRARIES
 from kgm.model.assignment import count
-from kgm.model.client_library import FRANZ_GO, KAFKA_PYTHON, LIBRDKAFKA, PLAYED, ClientLibrary
+from kgm.model.client_library import FRANZ_GO, JAVA, KAFKA_PYTHON, LIBRDKAFKA, PLAYED, ClientLibrary
 from kgm.model.snapshot import GroupSnapshot
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan, Stop
-from kgm.simulation.plan.client_library import STICKY
+from kgm.simulation.plan.client_library import STICKY, Library
 from kgm.simulation.plan.starting_group import StartingGroup, StartingMember
 from kgm.simulation.report.prediction import Ranges
 from kgm.simulation.report.present import present_doubts
@@ -243,18 +243,25 @@ def _freed(group: StartingGroup, plan: Plan) -> int:
     return sum(len(numbers) for member in group.members if member.identity in gone for numbers in member.owned.values())
 
 
+def _titled(library: str) -> str:
+    return "Java" if library == JAVA else library
+
+
 def _caveats(unsure: Sequence[StartingMember], assignor: str | None) -> list[str]:
     """assignor: the one of a classic group; None for a consumer group."""
     texts = []
-    kinds: dict[str | None, list[StartingMember]] = {}
+    kinds: dict[tuple[str, str], list[StartingMember]] = {}
     for member in unsure:
-        kinds.setdefault(member.client.name or " or ".join(member.client.candidates), []).append(member)
-    for text, members in kinds.items():
+        text = member.client.name or " or ".join(member.client.candidates)
+        played = Library.JAVA if member.library is None else member.library
+        kinds.setdefault((text, played.value), []).append(member)
+    for (text, played_as), members in kinds.items():
         who = some(sorted(member.identity for member in members))
         client = members[0].client
         if client.name is None:
             may_be = f" (it may be {text})" if text and len(client.candidates) < len(LIBRARIES) else ""
-            texts.append(f"the client library of {who} is not known{may_be}: they are simulated as Java consumers")
+            how = f"they are simulated as {_titled(played_as)} consumers"
+            texts.append(f"the client library of {who} is not known{may_be}: {how}")
             continue
         differs = "".join(f"; {each}" for each in CLIENTS[client.name].differences) if client.name in CLIENTS else ""
         own = assignor is not None and has_assignor(client.name, assignor)

@@ -280,6 +280,17 @@ def test_counts_are_told_for_an_assignor_that_kgm_does_not_know(plan):
     assert played(group, bounce=("member-1",)).exact
 
 
+def test_a_client_id_alone_makes_nothing_exact():
+    """Anyone may choose it: franz-go consumers, for example, run with client.id=rdkafka."""
+    group = made_up(3, 12)
+    by_id = [replace(one, client_library=None, client_id="rdkafka") for one in group.members]
+    gone = played(replace(group, members=tuple(by_id)), scale_in=("member-1",))
+    assert not gone.exact
+    assert said(gone, "is not known: they are simulated as librdkafka consumers")
+    # Whether a library leaves the group when it is closed depends on it, too.
+    assert not played(replace(group, members=tuple(by_id)), bounce=("member-1",)).exact
+
+
 def test_assignments_that_no_library_writes_come_from_another_assignor():
     """A custom assignor may be called range, and give what range gives until members change; here it writes user data,
     which range never does."""
