@@ -19,7 +19,7 @@ def test_a_group_that_lags_is_waited_for(tmp_path):
         serve_in_thread(topics={"lagging": 2}, settings=settings) as server,
         JoinedUnits(server.bootstrap, tmp_path, {"group": "g", "topic": "lagging"}) as units,
     ):
-        units.form(server, ["a", "b"])
+        units.form(server, ["a", "b"], partitions=2)
         produce(server.bootstrap, "lagging", [b"one", b"two"], [0])
         command = f"{units.command} restart {{instance_id}}"
         journal = str(tmp_path / "j.ndjson")

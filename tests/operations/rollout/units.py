@@ -136,9 +136,9 @@ class Units:
 class JoinedUnits(Units):
     """Static members that are single requests, on an embedded server: a restart takes milliseconds."""
 
-    def form(self, server: Any, names: list[str]) -> None:
+    def form(self, server: Any, names: list[str], *, partitions: int = 6) -> None:
         self._server, self.group = server, self.options["group"]
-        joiners = form_group(server, self.group, names, self.options["topic"], partitions=6)
+        joiners = form_group(server, self.group, names, self.options["topic"], partitions=partitions)
         self.members = dict(zip(names, joiners, strict=True))
         self.restart_s = 0
 
