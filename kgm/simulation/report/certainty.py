@@ -81,19 +81,10 @@ def doubts_of(snapshot: GroupSnapshot, group: StartingGroup, plan: Plan, *, has_
     knows_assignor = group.unknown_assignor is None and misfit is None and not others_assign
     texts = [misfit] if misfit else []
     if group.unknown_assignor is not None and has_rebalances:
-        whose, kind = ("", ", whether it is cooperative or not") if is_classic else ("broker's ", "")
-        texts.append(
-            f"kgm does not know the {whose}assignor {group.unknown_assignor}: the numbers of rebalances hold for it"
-            f"{kind}; who gets what, and so what moves, is not known (--assignor)"
-        )
+        texts.append(_of_unknown_assignor(group))
     may_give_up = group.may_forget and group.assignor != STICKY and has_rebalances
     if may_give_up:
-        nameless = in_order(member.identity for member in group.members if member.is_nameless)
-        texts.append(
-            f"{some(nameless)}: no partitions are named as kept in a rebalance; if an eager assignor is configured "
-            f"along with {group.assignor}, as in an upgrade, each rebalance takes all partitions of these members, "
-            f"and the ranges include that (--assignor {group.assignor} if there is none)"
-        )
+        texts.append(_of_nameless(group))
     writer = snapshot.leader_library
     disguised = is_classic and has_rebalances and _is_disguised(snapshot)
     if disguised and writer is not None:
@@ -130,6 +121,24 @@ def doubts_of(snapshot: GroupSnapshot, group: StartingGroup, plan: Plan, *, has_
         total=max(sum(group.topics.values()), sum(count(member.owned) for member in group.members)),
         freed=_freed(group, plan),
         caveats=tuple(texts),
+    )
+
+
+def _of_unknown_assignor(group: StartingGroup) -> str:
+    is_classic = group.protocol is GroupProtocol.CLASSIC
+    whose, kind = ("", ", whether it is cooperative or not") if is_classic else ("broker's ", "")
+    return (
+        f"kgm does not know the {whose}assignor {group.unknown_assignor}: the numbers of rebalances hold for it{kind}; "
+        "who gets what, and so what moves, is not known (--assignor)"
+    )
+
+
+def _of_nameless(group: StartingGroup) -> str:
+    nameless = in_order(member.identity for member in group.members if member.is_nameless)
+    return (
+        f"{some(nameless)}: no partitions are named as kept in a rebalance; if an eager assignor is configured "
+        f"along with {group.assignor}, as in an upgrade, each rebalance takes all partitions of these members, "
+        f"and the ranges include that (--assignor {group.assignor} if there is none)"
     )
 
 
