@@ -151,10 +151,14 @@ def in_order(tasks: Iterable[str]) -> tuple[str, ...]:
 
 @lru_cache(maxsize=1 << 16)
 def task_key(task: str) -> tuple[str, int, int]:
-    """Sort key of a task: topology, subtopology, partition (TaskId.compareTo)."""
+    """Sort key of a task: topology, subtopology, partition (TaskId.compareTo). A broker accepts any subtopology id in a
+    streams group, and a client that is not Java's may send one that is not a number: such tasks are sorted by name."""
     name, _, numbers = task.rpartition("__")
     subtopology, _, partition = numbers.partition("_")
-    return name, int(subtopology), int(partition)
+    try:
+        return name, int(subtopology), int(partition)
+    except ValueError:
+        return task, -1, -1
 
 
 def _version(read: BoundedReader) -> int:

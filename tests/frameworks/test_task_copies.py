@@ -44,6 +44,13 @@ def test_copies_are_those_of_processes_that_stay():
     assert not freed_tasks(GROUP, []).tasks
 
 
+def test_subtopologies_of_a_client_that_does_not_number_them():
+    """The coordinator takes any string as a subtopology id (KIP-1071)."""
+    members = thread("a", "p-1", ["join_0", "0_0"]), thread("b", "p-2", [], ["join_0"])
+    one = freed_tasks(replace(GROUP, type="streams", members=members), ["a"])
+    assert (one.tasks, one.standbys, one.alone) == (("0_0", "join_0"), {"join_0": ("b",)}, ("0_0",))
+
+
 @pytest.mark.parametrize("named", ["p-1", "wr-1-2"])
 def test_a_process_is_named_by_its_id_or_by_a_thread(named):
     plan = resolve(RemovalRequest(group_id="app", processes=(named,)), GROUP)

@@ -259,6 +259,8 @@ def _without_predicted_sinks(groups: Sequence[BounceGroup], target: DrainTarget)
     these are predicted together with the workers, because their tasks start elsewhere."""
     going: dict[str, set[str]] = {}
     for group in groups:
+        if not group.sinks:
+            continue  # tasks of Kafka Streams have other names
         workers = group.snapshot.members
         taken = target.taken_from(workers)
         work = {one for member in workers if member.identity in taken for one in work_of(member)}

@@ -12,6 +12,8 @@ from dataclasses import replace
 import pytest
 
 from kgm.cli.main import run
+from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
+from kgm.model.work import MemberWork
 from kgm.simulation.plan.bounce_plan import Membership
 from tests.cli.output.pages.reading import assert_stands_alone, tree
 from tests.operations.drain.fleets import placed
@@ -116,6 +118,17 @@ def test_columns_of_csv_have_the_keys_and_values_of_json(kgm):
         assert row["drained_members"] == ",".join(one["drained_members"])
         assert row["stopped_partition_ms_max"] == str(one["stopped_partition_range_ms"]["max"])
         assert {name for name in row if not name.endswith(("_min", "_max"))} <= {*one, "warning", "reason"}
+
+
+@pytest.mark.parametrize("task", ["named__0_1", "join_0"])
+def test_tasks_that_have_other_names_than_those_of_connect(task, tmp_path, capsys):
+    """A named topology is part of a task's name (TaskId.toString), and a broker takes any subtopology id."""
+    worker = MemberSnapshot(member_id="a", client_id="c", work=MemberWork(active_tasks=(task,)))
+    group = GroupSnapshot(group_id="app", type="streams", state="Stable", members=(worker,))
+    (tmp_path / "file.json").write_text(json.dumps(group.to_json()))
+    assert run(["drain", "--from-file", str(tmp_path / "file.json"), "--client-id", "c", "-o", "json"]) in (0, 6)
+    (named,) = json.loads(capsys.readouterr().out)["data"]["not_predicted"]
+    assert named["group_id"] == "app"
 
 
 @pytest.mark.parametrize(
