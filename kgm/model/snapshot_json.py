@@ -7,7 +7,7 @@ from typing import Any
 
 from kgm.model.assignment import Partitions
 from kgm.model.broker_version import BrokerVersion
-from kgm.model.client_library import CONFIDENCES, ClientLibrary, stated_library
+from kgm.model.client_library import CONFIDENCES, UNKNOWN, ClientLibrary, stated_library
 from kgm.model.errors import UsageError
 from kgm.model.snapshot import (
     GROUP_TYPES,
@@ -17,6 +17,7 @@ from kgm.model.snapshot import (
     OffsetSnapshot,
     TopicSnapshot,
 )
+from kgm.model.snapshot_contradictions import refuse_contradictions
 from kgm.model.uuids import uuid_of
 from kgm.model.work import LIST_KEYS, TEXT_KEYS, MemberWork, UserData
 
@@ -29,7 +30,7 @@ def snapshot_from_json(data: Any) -> GroupSnapshot:
     _check_unique("member_id", [member.member_id for member in members])
     _check_unique("group_instance_id", [one.group_instance_id for one in members if one.group_instance_id is not None])
     versions = group.names("kafka_versions")
-    return GroupSnapshot(
+    snapshot = GroupSnapshot(
         group_id=group.text("group_id"),
         type=group.choice("type", GROUP_TYPES),
         state=group.text("state"),
@@ -55,6 +56,8 @@ def snapshot_from_json(data: Any) -> GroupSnapshot:
         unassigned_until=group.get("unassigned_until", (str,), optional=True),
         topology_epoch=group.number("topology_epoch"),
     )
+    refuse_contradictions(snapshot)
+    return snapshot
 
 
 def _check_unique(key: str, names: list[str]) -> None:
@@ -228,6 +231,8 @@ def _library(reader: _Reader, key: str) -> ClientLibrary | None:
     name = one.get("name", (str,), optional=True)
     confidence = one.choice("confidence", CONFIDENCES)
     evidence, candidates = one.names("evidence") or (), one.names("candidates") or ()
+    if name is not None and confidence == UNKNOWN:
+        raise UsageError(f"{one.where}.name is {name!r}, but its confidence is {UNKNOWN!r}")
     if name is None and not evidence and not candidates:
         return None
     return ClientLibrary(name=name, confidence=confidence, evidence=evidence, candidates=candidates)

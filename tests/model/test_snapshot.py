@@ -10,6 +10,8 @@ from kgm.model.broker_version import BrokerVersion
 from kgm.model.errors import UsageError
 from kgm.model.snapshot import CoordinatorNode, GroupSnapshot, MemberSnapshot, OffsetSnapshot, TopicSnapshot
 from kgm.model.snapshot_json import snapshot_from_json
+from kgm.model.work import MemberWork
+from kgm.text.timestamps import rfc3339
 
 GROUP = GroupSnapshot(
     group_id="orders",
@@ -127,6 +129,47 @@ def test_a_wrong_key_is_named(path, value, named):
     with pytest.raises(UsageError) as caught:
         snapshot_from_json(data)
     assert named in caught.value.message
+
+
+CONNECT = replace(GROUP, protocol_type="connect", members=(MemberSnapshot(
+    member_id="w", work=MemberWork(connectors=("jdbc",), active_tasks=("jdbc-0", "a-b-17"))),))  # fmt: skip
+STREAMS = replace(GROUP, assignor="stream", members=(MemberSnapshot(
+    member_id="s", work=MemberWork(active_tasks=("0_1", "named__0_1", "of any client_2"), standby_tasks=("1_0",))),))  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("group", "path", "value", "named"),
+    [
+        (CONNECT, ("members", 0, "active_tasks"), ["nodash"], "members[0].active_tasks"),
+        (CONNECT, ("members", 0, "active_tasks"), ["jdbc-"], "members[0].active_tasks"),
+        (STREAMS, ("members", 0, "active_tasks"), ["x"], "members[0].active_tasks"),
+        (STREAMS, ("members", 0, "standby_tasks"), ["0_x"], "members[0].standby_tasks"),
+        (GROUP, ("next_rebalance_at",), "junk", "group.next_rebalance_at"),
+        (GROUP, ("unassigned_until",), "2026-11-21T12:00:00", "group.unassigned_until"),
+        (GROUP, ("generation",), -1, "group.generation"),
+        (GROUP, ("topics",), [{"name": "t", "partitions": 3}, {"name": "t", "partitions": 4}], "'t' occurs twice"),
+        (GROUP, ("state",), "Empty", "members[0].assignment"),
+        (GROUP, ("leader_library",), {"name": "java", "confidence": "unknown"}, "group.leader_library.name"),
+        (GROUP, ("members", 0, "client_library"), {"name": "java", "confidence": "unknown"}, "client_library.name"),
+    ],
+)
+def test_what_no_broker_can_have_said_is_refused(group, path, value, named):
+    data = group.to_json()
+    assert snapshot_from_json(data).to_json() == data
+    target = data
+    for step in path[:-1]:
+        target = target[step]
+    target[path[-1]] = value
+    with pytest.raises(UsageError) as caught:
+        snapshot_from_json(data)
+    assert named in caught.value.message
+
+
+def test_a_settled_group_has_no_next_rebalance():
+    due = GROUP.to_json() | {"next_rebalance_at": rfc3339(1_795_773_600_000)}
+    assert snapshot_from_json(due | {"is_settled": False}).next_rebalance_at == due["next_rebalance_at"]
+    with pytest.raises(UsageError, match="is_settled"):
+        snapshot_from_json(due | {"is_settled": True})
 
 
 def test_something_else_than_an_object_is_refused():
