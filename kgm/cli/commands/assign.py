@@ -61,7 +61,8 @@ def assign_command(
         if options.output == "ndjson":
             # One by one, so that another program can send a case and read its answer through two pipes.
             for one in answers:
-                emit(Report(schema=SCHEMA, data={}, items=[line_json(one.case, one.assignment)]), options)
+                if not emit(Report(schema=SCHEMA, data={}, items=[line_json(one.case, one.assignment)]), options):
+                    break  # the reader has gone; there may be no end to the cases
         else:
             emit(_report(list(answers)), options)
 

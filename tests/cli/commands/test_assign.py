@@ -1,12 +1,16 @@
 """`kgm assign`: JSON lines in and out, and errors that name the line."""
 
+import contextlib
 import io
 import json
+import subprocess
 import sys
+import threading
 
 import pytest
 
 from kgm.cli.main import run
+from tests import KGM
 
 CASE = {
     "case": "first",
@@ -160,6 +164,32 @@ def test_groups_without_consumers_are_refused(assign, change, message):
 def test_answers_before_an_invalid_line_are_printed(assign):
     code, out, _ = assign(json.dumps(CASE) + "\n{")
     assert (code, lines(out)) == (2, [ANSWER])
+
+
+def test_cases_without_end_end_with_their_reader():
+    """As in `yes CASE | kgm assign --from-file - | head -1`."""
+    child = subprocess.Popen([*KGM, "assign", "--from-file", "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    stop = threading.Timer(60, child.kill)
+    stop.start()
+    try:
+        _write(child, CASE)
+        assert json.loads(child.stdout.readline()) == ANSWER
+        child.stdout.close()
+        with contextlib.suppress(BrokenPipeError):
+            while True:
+                _write(child, CASE)
+        assert child.wait() == 0
+    finally:
+        stop.cancel()
+        child.kill()
+        child.wait()
+        with contextlib.suppress(BrokenPipeError):
+            child.stdin.close()
+
+
+def _write(child, case):
+    child.stdin.write(f"{json.dumps(case)}\n".encode())
+    child.stdin.flush()
 
 
 def test_files_that_cannot_be_read(tmp_path, capsys):
