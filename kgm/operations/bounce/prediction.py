@@ -31,6 +31,12 @@ class Gates:
     handovers: int | None = None
     rebalances: int | None = None
 
+    def __post_init__(self) -> None:
+        """Raises UsageError for a limit that nothing can meet."""
+        for option, limit in (("--fail-if-moves", self.handovers), ("--fail-if-rebalances", self.rebalances)):
+            if limit is not None and limit < 0:
+                raise UsageError(f"{option} is {limit}; the minimum is 0")
+
     def failures(self, prediction: Prediction) -> tuple[ConditionNotMet, ...]:
         """One failure for each limit that the prediction exceeds, and for each sink group that is not predicted."""
         if self.handovers is None and self.rebalances is None:

@@ -135,6 +135,9 @@ class DrainGates:
     handovers: int | None = None
     stopped_ms: int | None = None
 
+    def __post_init__(self) -> None:
+        Gates(handovers=self.handovers)  # refuses what nothing can meet
+
     def failures(
         self, groups: Sequence[DrainedGroup], unpredicted: Sequence[UnpredictedGroup]
     ) -> tuple[ConditionNotMet, ...]:

@@ -158,6 +158,8 @@ def test_gates(flags, code):
         (("--members", "3", "--topic", "orders", "--all"), 2),
         (("--from-file", "no-such-file.json", "--all"), 2),
         (("--all",), 2),
+        ((*SYNTHETIC, "--all", "--fail-if-moves", "-1"), 2),
+        ((*SYNTHETIC, "--all", "--fail-if-rebalances", "-1"), 2),
     ],
 )
 def test_bad_input_has_a_clear_error_and_code(arguments, code):

@@ -164,6 +164,7 @@ def test_what_does_not_exist_is_named(kgm):
     [
         [], ["--host", "10.0.0.1", "--for-good", "--restart-time", "5s"], ["--host", "10.0.0.1", "--stop", "gently"],
         ["--host", "10.0.0.1", "--draws", "0"], ["--host", ""],
+        ["--host", "10.0.0.1", "--fail-if-moves", "-1"],
     ],
     ids=" ".join,
 )  # fmt: skip
