@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 from kgm.model.errors import MissingFileError, UsageError
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from kgm.cli.options.run_options import RunOptions
     from kgm.operations.bounce.group import BounceGroup
 
+#: The outputs that have snapshots of groups.
+_SCHEMAS = ("kgm.describe/v1", "kgm.demo/v1")
 _HINT = "kgm describe GROUP -o json > SNAPSHOT"
 
 
@@ -21,16 +24,36 @@ def read_snapshots(path: str) -> list[GroupSnapshot]:
     """The groups in a file: the whole output of `describe`, its data, a list of groups, or one group; `-` is stdin.
 
     Raises MissingFileError if the file does not exist, UsageError if it is not a snapshot."""
-    data = _read_json(path)
+    document = data = _read_json(path)
     if isinstance(data, dict) and isinstance(data.get("data"), dict):
         data = data["data"]
     groups = data.get("groups", [data]) if isinstance(data, dict) else data
     if not isinstance(groups, list):
         raise UsageError(f"file {path} is not a snapshot", hint=_HINT)
     try:
-        return [snapshot_from_json(each) for each in groups]
+        _check_envelope(document)
+        snapshots = [snapshot_from_json(each) for each in groups]
+        _refuse_unread(document, {snapshot.group_id for snapshot in snapshots})
+        return snapshots
     except UsageError as error:
         raise UsageError(f"file {path} is not a snapshot: {error.message}", hint=_HINT) from error
+
+
+def _check_envelope(document: Any) -> None:
+    """Raises UsageError for the output of another command, or of a version that kgm does not know."""
+    schema = document.get("schema") if isinstance(document, dict) else None
+    if schema is not None and schema not in _SCHEMAS:
+        raise UsageError(f"its schema is {schema!r}, not {_SCHEMAS[0]!r}")
+
+
+def _refuse_unread(document: Any, group_ids: Collection[str]) -> None:
+    """Raises UsageError if `errors` says that one of these groups could not be read: `describe` then does not print
+    it."""
+    errors = document.get("errors") if isinstance(document, dict) else None
+    for error in errors if isinstance(errors, list) else ():
+        group_id = error.get("group_id") if isinstance(error, dict) else None
+        if isinstance(group_id, str) and group_id in group_ids:
+            raise UsageError(f"its errors say that group {group_id} could not be read")
 
 
 def _read_json(path: str) -> Any:

@@ -171,3 +171,23 @@ def test_a_group_that_is_gone_from_the_cluster_is_a_difference(tmp_path):
     with serve_in_thread(topics={"t": 4}) as server:
         run = kgm("diff", str(path), "live", "-b", server.bootstrap, "--exit-code")
     assert (run.code, run.out.splitlines()[0]) == (8, "g  only in A")
+
+
+@pytest.mark.parametrize(
+    ("envelope", "reason"),
+    [
+        ({"schema": "kgm.list/v1"}, "its schema is 'kgm.list/v1'"),
+        ({"schema": "kgm.describe/v2"}, "its schema is 'kgm.describe/v2'"),
+        ({"schema": ["kgm.describe/v1"]}, "its schema is"),
+        ({"errors": [{"code": "TIMED_OUT", "group_id": "g"}]}, "group g could not be read"),
+        ({"schema": "kgm.describe/v1", "errors": [{"code": "NOT_FOUND", "group_id": "other"}]}, None),
+        ({"schema": "kgm.demo/v1"}, None),
+        ({}, None),
+    ],
+)
+def test_a_document_that_is_not_of_describe_is_no_snapshot(envelope, reason, tmp_path):
+    path = tmp_path / "snapshot.json"
+    path.write_text(json.dumps({**envelope, "data": {"groups": [GROUP]}}))
+    run = kgm("diff", str(path), str(path))
+    assert run.code == (0 if reason is None else 2), run
+    assert reason is None or reason in run.err
