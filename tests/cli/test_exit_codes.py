@@ -41,10 +41,10 @@ NEVER = {
     "it does not connect to a cluster": {"config view": {4, 5, 6}, "audit": {4, 5, 6}, "assign": {4, 5, 6}, "serve": {4, 5, 6}, "demo": {4, 5, 6},
                                         "completion": {4, 5}, "version": {4, 5, 6}, "help": {4, 5, 6}},
     "it names no group or member that has to exist": {
-        "demo": {3}, "audit": {3}, "serve": {3}, "completion": {3}, "version": {3}, "help": {3}, "list": {3}, "top": {3}, "assign": {3}, "config view": {3}, "config test": {3},
+        "demo": {3}, "audit": {3}, "serve": {3}, "completion": {3}, "version": {3}, "help": {3}, "assign": {3}, "config view": {3}, "config test": {3},
     },
     "everything or nothing": {"simulate-bounce": {7}, "plan": {7}, "scale-in": {7}, "config view": {7}, "config test": {7}, "serve": {7}, "assign": {7}, "demo": {7}, "audit": {7},
-                             "watch": {7}, "wait": {7}, "completion": {7}, "version": {7}, "help": {7}},
+                             "wait": {7}, "completion": {7}, "version": {7}, "help": {7}},
     "it has no condition": {"scale-in": {8}, "list": {8}, "top": {8}, "describe": {8}, "export": {8}, "remove-members": {8}, "delete-groups": {8}, "config view": {8}, "config test": {8},
                             "assign": {8}, "serve": {8}, "demo": {8}, "completion": {8}, "version": {8}, "help": {8}},
     "it keeps polling until its time limit (8)": {"wait": {1}},
@@ -94,6 +94,14 @@ def _with_a_dead_broker(message):
     message.brokers.append(MetadataResponseBroker(node_id=99, host="127.0.0.1", port=1, rack=None))
 
 
+def _unauthorized(message):
+    """TOPIC_AUTHORIZATION_FAILED for __consumer_offsets."""
+    for topic in message.topics:
+        if topic.name == "__consumer_offsets":
+            for partition in topic.partitions:
+                partition.error_code = 29
+
+
 _ASK = {
     "describe": f"describe {GROUP}",
     "remove-members": f"remove-members {GROUP} -i a --yes --assume-stopped --guard-window 50ms --no-audit",
@@ -138,6 +146,12 @@ def _cases():
     for name in _OF_ALL:
         silent = {ApiKey.METADATA: Edit(_with_a_dead_broker)}
         yield Case(name, 7, "one of two brokers does not answer", f"{_CLUSTER[name]} --timeout 2s", silent)
+        yield Case(name, 3, "no group matches --match", f"{_CLUSTER[name]} --match zz*")
+    unseen = {ApiKey.LIST_OFFSETS: Edit(_unauthorized)}
+    yield Case(
+        "watch", 7, "what was expected cannot be seen: __consumer_offsets cannot be read",
+        f"watch {GROUP} --count 2 --interval 100ms --max-rebalances 0", unseen,
+    )  # fmt: skip
     yield Case("describe", 7, "one of two groups does not exist", f"describe {GROUP} none")
     yield Case(
         "remove-members",
