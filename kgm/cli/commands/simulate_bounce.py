@@ -87,8 +87,8 @@ def simulate_bounce(
     Random outcomes are simulated on all cores, --draws times or as often as --budget allows. The budget counts
     simulated requests, so it gives the same result on every machine, and goes further with the extra `simulation`.
     Extra draws cover rare outcomes: for 20 draws, 10 with unusual timing, one led by each client library, and up to 40
-    more while any extreme has been drawn only once. With fewer than five draws, tables show no ranges. --timeout
-    ends the draws early.
+    more while any extreme has been drawn only once. With fewer than five draws, tables show no ranges. --timeout (30s)
+    ends the draws early, which depends on the machine, and a note says so.
 
     With --target-size or --pre-registered, a second scenario, `standby`, shows the plan on a broker that makes new
     members wait until all planned ones have joined. Apache Kafka cannot do this; `kgm serve` can. Gates apply to the
@@ -121,7 +121,7 @@ def _predicted(played: Callable[..., PredictedBounce], common: RunOptions) -> Pr
     from kgm.simulation.draws.executor import ParallelDrawExecutor
 
     with progress(common, "simulating the plan, draw") as line, ParallelDrawExecutor(on_draw=line.count) as executor:
-        return played(timeout_ms=common.given_timeout_ms, executor=executor)
+        return played(timeout_ms=common.timeout_ms, executor=executor)
 
 
 def _show(

@@ -134,6 +134,16 @@ def test_a_session_too_short_to_heartbeat_in():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
+    "flags", [("--all", "--pause", "9999h"), ("--all", "--restart-time", "1000000h"), ("--scale-out", "100000")]
+)
+def test_the_time_limit_holds_wherever_it_comes_from(flags):
+    late = kgm("simulate-bounce", *SYNTHETIC, *flags, env={"KGM_TIMEOUT": "500ms"})
+    assert (late.code, late.out) == (5, "")
+    assert "error: the time limit has passed before the plan was simulated once" in late.err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
     ("flags", "code"),
     [
         (("--all", "--restart-time", "5s", "--fail-if-moves", "0", "--fail-if-rebalances", "0"), 0),

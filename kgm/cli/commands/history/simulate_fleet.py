@@ -67,11 +67,12 @@ def simulate_fleet(
 
     rolling: every member restarts, one after another. each: one member restarts, each in turn; MOVED, HANDOVERS and
     STOPPED show the median and the range over all members. scale-in: one member stops and stays away, each in turn.
-    drain: all members on --host and in --rack restart together; groups without such members are left out. MOVED counts
-    the partitions whose owner at the end differs from the one at the start; HANDOVERS counts each time a partition
-    passes from one member to another. Uses Spark with --master or for many groups, otherwise this process. A group that
-    cannot be simulated, or is not reached before --timeout, is listed with the reason. With -o ndjson, each group is
-    printed as soon as it is simulated, not ranked, unless there is a --limit or Spark is used."""
+    drain: all members on --host and in --rack restart together; groups without such members are left out. MOVED
+    counts the partitions whose owner at the end differs from the one at the start; HANDOVERS counts each time a
+    partition passes from one member to another. Uses Spark with --master or for many groups, otherwise this
+    process. A group that cannot be simulated, or is not reached before --timeout (if given), is listed with the
+    reason. With -o ndjson, each group is printed as soon as it is simulated, not ranked, unless there is a --limit
+    or Spark is used."""
     ends_at_s = None if common.given_timeout_ms is None else time.time() + common.given_timeout_ms / 1000
     from kgm.operations.history.fleet_costs import groups_to_simulate, uses_spark
     from kgm.simulation.fleet import FleetPlan

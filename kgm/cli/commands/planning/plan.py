@@ -127,7 +127,8 @@ def plan(
     short.
 
     Each plan is simulated --draws times; the plans that are printed are simulated that many times again, with extra
-    draws for rare outcomes. --budget counts simulated requests; --timeout ends the search early.
+    draws for rare outcomes. --budget counts simulated requests; --timeout, if it is given, ends the
+    search early.
 
     --restart-times takes measured restart times, such as 20s,25s,90s or a file with one per line; --history takes the
     restart times found by kgm history build. For static members, kgm also shows the shortest session timeout with which
