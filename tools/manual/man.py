@@ -121,7 +121,10 @@ def _environment(command: Command) -> list[str]:
     if command.is_of_cluster:
         rows += [
             ("KGM_BOOTSTRAP_SERVER", "Same as --bootstrap-server."),
-            ("KAFKA_BOOTSTRAP_SERVERS", "The same, for commands that only read; it counts only if nothing else names a cluster."),
+            (
+                "KAFKA_BOOTSTRAP_SERVERS",
+                "The same, for commands that only read; it counts only if nothing else names a cluster.",
+            ),
             ("XDG_CONFIG_HOME", "Profiles are in kgm/config.toml in this directory (~/.config)."),
             ("XDG_CACHE_HOME", "Names for completion are in kgm/completion in this directory (~/.cache)."),
         ]
