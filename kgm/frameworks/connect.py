@@ -18,6 +18,8 @@ _EAGER: Final = 0
 #: The prefix of a sink connector's consumer group; the connector's name follows (SinkUtils.consumerGroupId).
 SINK_GROUP: Final = "connect-"
 _SINK_CLIENT: Final = "connector-consumer-"
+#: More tasks than any connector has: what the network says must not decide how long a list becomes.
+_MOST_TASKS: Final = 100_000
 #: The fewest bytes that a connector's name and the number of its tasks take.
 _LEAST_BYTES: Final = 6
 
@@ -108,15 +110,15 @@ def is_settled(assignments: Collection[WorkerAssignment | None]) -> bool | None:
 
 def missing_work(running: Iterable[Work]) -> tuple[Work, ...]:
     """Work that must exist although no worker runs it: a connector whose tasks run, and tasks whose number lies between
-    two others. The last tasks of a connector may be missing too, or a whole connector of which nothing runs; that
-    cannot be seen."""
+    two others, up to _MOST_TASKS. The last tasks of a connector may be missing too, or a whole connector of which
+    nothing runs; that cannot be seen."""
     numbers: dict[str, set[int]] = {}
     for name, number in running:
         numbers.setdefault(name, set()).add(number)
     return tuple(
         (name, number)
         for name, has in sorted(numbers.items())
-        for number in range(CONNECTOR, max(has))
+        for number in range(CONNECTOR, min(max(has), _MOST_TASKS))
         if number not in has
     )
 
