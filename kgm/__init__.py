@@ -12,17 +12,16 @@ explain            why a group rebalanced, from the records of `__consumer_offse
 serve_in_thread    an embedded coordinator that real Kafka clients join (`kgm.testing` has pytest fixtures)
 KgmError           the root of all errors that these raise
 
-Nothing is imported until it is used, not even from the standard library: Ctrl-C ends `kgm` properly only once
-`kgm.cli.entry` runs, which imports this module first."""
+Nothing is imported until it is used."""
 
 from __future__ import annotations
 
+import importlib
+from typing import TYPE_CHECKING, Any, Final
+
 from kgm.version import __version__
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Final
-
     from kgm.assignors import assign
     from kgm.client import connect
     from kgm.model.errors import KgmError
@@ -64,8 +63,6 @@ _MODULES: Final = {
 def __getattr__(name: str) -> Any:
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    import importlib
-
     value = globals()[name] = getattr(importlib.import_module(_MODULES[name]), name)
     return value
 

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import sys
-
-TYPE_CHECKING = False  # importing typing takes longer than everything else before `main` runs
-if TYPE_CHECKING:
-    from typing import NoReturn
+from typing import NoReturn
 
 
 def main() -> NoReturn:

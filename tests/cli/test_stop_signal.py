@@ -76,7 +76,7 @@ _STARTS = {
 
 
 @pytest.mark.parametrize("start", _STARTS)
-@pytest.mark.parametrize("module", ["typing", "kgm.cli.options.word_order", "typer"])
+@pytest.mark.parametrize("module", ["kgm.model.gc_threshold", "kgm.cli.options.word_order", "typer"])
 def test_ctrl_c_while_kgm_is_imported(start, module, tmp_path):
     (tmp_path / "sitecustomize.py").write_text(_CTRL_C_AT.format(module=module))
     env = {**os.environ, "PYTHONPATH": str(tmp_path)}
