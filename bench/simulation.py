@@ -36,7 +36,7 @@ def run(members, kind, draws=1, cores=None):
     it is bound to."""
     flags = ["--members", str(members), "--topic", f"orders:{10 * members}", "--as", kind, "--all", "--rolling"]
     command = [sys.executable, "-m", "kgm.cli.main", "simulate-bounce", *flags, "--restart-time", "5s"]
-    command += ["--draws", str(draws), "--budget", "10h", "-o", "json"]
+    command += ["--draws", str(draws), "--budget", "10h", "--timeout", "10h", "-o", "json"]
     start = time.perf_counter()
     bind = None if cores is None else lambda: os.sched_setaffinity(0, cores)
     process = subprocess.Popen(command, stdout=subprocess.PIPE, cwd=ROOT, preexec_fn=bind)  # noqa: PLW1509  (no threads here)
