@@ -13,7 +13,7 @@ import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
-from typing import Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from kgm.client.admin_client import AdminClient
 from kgm.client.failures import is_temporary
@@ -89,6 +89,16 @@ def _of_part(cluster: AdminClient, group_ids: Sequence[str], start: int, size: i
     return answers
 
 
+def packed(values: object) -> bytes:
+    """Values that are much alike, such as the descriptions of many groups, in a few bytes each."""
+    return zlib.compress(pickle.dumps(values, pickle.HIGHEST_PROTOCOL), _LEVEL)
+
+
+def unpacked(part: bytes) -> Any:
+    """What `packed` got, in this process."""
+    return pickle.loads(zlib.decompress(part))  # noqa: S301
+
+
 class KeptGroups(Generic[T]):
     """One value per group, in insertion order. With is_packed, groups beyond the first UNPACKED are packed: a
     description then takes a twentieth of the memory, and 0.1 ms more time.
@@ -110,8 +120,7 @@ class KeptGroups(Generic[T]):
         """Add the value of a group that has none yet."""
         if len(self._unpacked[self._latest]) == PART:
             if self._is_packed and self._latest * PART >= UNPACKED:
-                full = pickle.dumps(self._unpacked.pop(self._latest), pickle.HIGHEST_PROTOCOL)
-                self._packed[self._latest] = zlib.compress(full, _LEVEL)
+                self._packed[self._latest] = packed(self._unpacked.pop(self._latest))
             self._latest += 1
             self._unpacked[self._latest] = {}
         self._unpacked[self._latest][group_id] = value
@@ -123,5 +132,5 @@ class KeptGroups(Generic[T]):
         if number is None:
             return None
         if number in self._packed:
-            self._unpacked[number] = pickle.loads(zlib.decompress(self._packed.pop(number)))  # noqa: S301  (of this process)
+            self._unpacked[number] = unpacked(self._packed.pop(number))
         return self._unpacked[number].pop(group_id)

@@ -135,7 +135,8 @@ def run_options(values: Mapping[str, Any], sources: Mapping[str, str] | None = N
         expected, origins["expect_cluster_id"] = option.value, option.origin
         if not expected.strip():
             raise UsageError(
-                f"expect_cluster_id ({option.origin}) is empty", hint="kgm config test shows the cluster's id"
+                f"expect_cluster_id ({option.origin}) is empty",
+                hint="kgm config test -b HOST:PORT shows the cluster's id",
             )
     return replace(
         _checked(values), bootstrap=bootstrap, settings=loaded.client, profile=loaded.profile,
@@ -147,13 +148,10 @@ def run_options(values: Mapping[str, Any], sources: Mapping[str, str] | None = N
 def _refuse_empty(values: Mapping[str, Any]) -> None:
     """Raises UsageError for an option that was given without a value: taken for not given, it would let a command loose
     on the cluster of another source, without the profile's `expect_cluster_id`."""
-    for name, option in (
-        ("bootstrap_server", "--bootstrap-server"),
-        ("brokers", "--brokers"),
-        ("profile", "--profile"),
-    ):
+    for name in ("bootstrap_server", "brokers", "profile"):
         value = values.get(name)
         if value is not None and not value.strip():
+            option = f"--{name.replace('_', '-')}"
             raise UsageError(f"{option}: the value is empty", hint="is a shell variable unset?")
 
 

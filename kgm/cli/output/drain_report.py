@@ -99,7 +99,9 @@ def _table(foreseen: DrainForecast) -> Table:
         Column(title="WARNING", data=not has_warnings),
         Column(title="NOT PREDICTED BECAUSE", data=not foreseen.unpredicted, key="reason"),
     ]
-    rows = [_row(one) for one in foreseen.groups] + [_row_of_unpredicted(one) for one in foreseen.unpredicted]
+    rows = [_row(one) for one in foreseen.groups] + [
+        _row_of_unpredicted(one, len(columns)) for one in foreseen.unpredicted
+    ]
     affected = len(foreseen.groups) + sum(one.taken is not None for one in foreseen.unpredicted)
     heading = f"{in_words(foreseen.drain)}: {many(foreseen.members_taken, 'member')} of {many(affected, 'group')}"
     return Table(
@@ -132,9 +134,10 @@ def _row(one: DrainedGroup) -> list[Cell]:
     ]
 
 
-def _row_of_unpredicted(one: UnpredictedGroup) -> list[Cell]:
+def _row_of_unpredicted(one: UnpredictedGroup, columns: int) -> list[Cell]:
     taken = (None, None) if one.taken is None else (len(one.taken), ",".join(one.taken))
-    return [one.group_id, None, None, *taken, *[None] * 23, one.reason.message]
+    known: list[Cell] = [one.group_id, None, None, *taken]
+    return [*known, *[None] * (columns - len(known) - 1), one.reason.message]
 
 
 def _notes(foreseen: DrainForecast) -> list[str]:

@@ -6,13 +6,12 @@ every restart: their partitions have only the label `client_id`."""
 from __future__ import annotations
 
 import hashlib
-import pickle
-import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
+from kgm.client.in_parts import packed, unpacked
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.text.sanitize import clean
 
@@ -22,8 +21,6 @@ _GROUP: Final = ("group",)
 _SECONDS: Final = "seconds"
 #: Rows that are packed together.
 _PART: Final = 2_000
-#: A fast level: rows are much alike.
-_LEVEL: Final = 1
 Row: TypeAlias = tuple[tuple[str, ...], float]
 
 
@@ -47,12 +44,12 @@ class PackedRows:
     def append(self, row: Row) -> None:
         self._latest.append(row)
         if len(self._latest) == _PART:
-            self._packed.append(zlib.compress(pickle.dumps(self._latest, pickle.HIGHEST_PROTOCOL), _LEVEL))
+            self._packed.append(packed(self._latest))
             self._latest = []
 
     def __iter__(self) -> Iterator[Row]:
         for part in self._packed:
-            yield from pickle.loads(zlib.decompress(part))  # noqa: S301  (of this process)
+            yield from unpacked(part)
         yield from self._latest
 
 

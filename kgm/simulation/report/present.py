@@ -4,7 +4,8 @@ plan does not cause is still to come, what a member owns is not known, or racks 
 from dataclasses import dataclass
 
 from kgm.assignors import is_cooperative
-from kgm.model.assignment import Partitions
+from kgm.model.assignment import Partitions, owners
+from kgm.model.changes import owned
 from kgm.model.client_library import JAVA, LIBRDKAFKA
 from kgm.model.snapshot import GroupSnapshot
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan
@@ -68,14 +69,14 @@ def _unowned(snapshot: GroupSnapshot) -> list[str]:
     them. What a leader's assignor would leave without an owner again is no reason for a rebalance."""
     if not snapshot.members or not all(member.is_readable for member in snapshot.members):
         return []
-    owned = _owned(snapshot)
+    owners_now = owners(owned(snapshot))
     wanted = {topic for member in snapshot.members for topic in member.known_topics}
     free = [
         f"{topic.name}-{number}"
         for topic in snapshot.topics
         if topic.name in wanted
         for number in range(topic.partitions)
-        if (topic.name, number) not in owned
+        if (topic.name, number) not in owners_now
     ]
     if not free or is_reproduced(snapshot):
         return []
@@ -85,22 +86,15 @@ def _unowned(snapshot: GroupSnapshot) -> list[str]:
 
 def _nonexistent(snapshot: GroupSnapshot) -> list[str]:
     counts = dict.fromkeys(snapshot.deleted_topics, 0) | {topic.name: topic.partitions for topic in snapshot.topics}
-    gone = sorted((topic, number) for topic, number in _owned(snapshot) if number >= counts.get(topic, number + 1))
+    gone = sorted(
+        (topic, number) for topic, number in owners(owned(snapshot)) if number >= counts.get(topic, number + 1)
+    )
     if not gone:
         return []
     (topic, number) = gone[0]
     exist = "does" if len(gone) == 1 else "do"
     where = f"for example {topic}-{number}"
     return [f"{many(len(gone), 'assigned partition')} {exist} not exist any more, {where}: {_STILL_TO_COME}"]
-
-
-def _owned(snapshot: GroupSnapshot) -> set[tuple[str, int]]:
-    return {
-        (topic, number)
-        for member in snapshot.members
-        for topic, numbers in member.assignment.items()
-        for number in numbers
-    }
 
 
 def _is_alike(one: Partitions, other: Partitions) -> bool:

@@ -16,7 +16,7 @@ from kgm.cli.options.group_names import maybe_group
 from kgm.cli.options.history import Group, GroupOption, HistoryOptions, Match, history_options
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
-from kgm.cli.options.words import known_word
+from kgm.cli.options.words import known_word, split_words
 from kgm.cli.output.history.rows_json import cluster_json, rebalance_json, window_json
 from kgm.cli.output.history.words import in_words, rebalance_cells, rebalance_columns
 from kgm.cli.output.report import Cell, Column, Report, Table, emit
@@ -90,11 +90,11 @@ def _report(rows: Sequence[RebalanceRow], history: History, common: RunOptions, 
     )
 
 
-def _causes(given: Sequence[str] | None) -> set[str]:
+def _causes(given: list[str] | None) -> set[str]:
     """The causes that --cause lists, in either spelling. Raises UsageError."""
     from kgm.history.causes.verdict import Cause
 
-    words = [word.strip().replace(" ", "-") for text in given or () for word in text.split(",") if word.strip()]
+    words = [word.replace(" ", "-") for word in split_words(given)]
     if given and not words:
         raise UsageError("--cause: the name of the cause is empty")
     return {known_word(word, "--cause", list(Cause)) for word in words}
