@@ -7,6 +7,7 @@ import pytest
 
 from kgm.assignors import GroupSpec, MemberSpec, TopicSpec
 from tests.assignors.groups import assign
+from tests.cpu_time import allowed
 
 
 def large_group(topics_of):
@@ -33,7 +34,7 @@ def test_a_million_partitions_with_equal_subscriptions():
     assert loads(first) == [500] * 2000
     after = assign("sticky", without_the_first(group, first))
     assert (min(loads(after)), max(loads(after))) == (500, 501)
-    assert time.process_time() - started < 30
+    assert time.process_time() - started < allowed(30)
 
 
 @pytest.mark.long
@@ -45,4 +46,4 @@ def test_a_million_partitions_with_unequal_subscriptions():
     after = assign("sticky", without_the_first(group, first))
     assert sum(loads(after)) == 1_000_000
     assert max(loads(after)) - min(loads(after)) <= 1
-    assert time.process_time() - started < 90
+    assert time.process_time() - started < allowed(90)

@@ -26,6 +26,7 @@ from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.text.sanitize import clean
 from tests.cli.environment import bare
 from tests.cli.hostile_cluster import CROWD, Hostile, hostile_cluster
+from tests.cpu_time import allowed
 from tests.selection import sized
 from tests.text.hostile import OUR_COLORS, WIRE, hidden
 from tests.waiting import until
@@ -198,7 +199,7 @@ def test_ten_thousand_members_take_a_moment(monkeypatch, width):
     report = Report(schema="kgm.describe/v1", data={}, tables=[members_table(group("big", 10_000))])
     start = time.process_time()
     text = rendered(report, RunOptions())
-    assert time.process_time() - start < 6
+    assert time.process_time() - start < allowed(6)
     assert "seat-09999" in text
 
 
@@ -214,7 +215,7 @@ def test_ten_thousand_members_as_data_take_a_moment(text_format):
     )
     start = time.process_time()
     text = rendered(report, RunOptions(output=text_format))
-    assert time.process_time() - start < 6
+    assert time.process_time() - start < allowed(6)
     assert "seat-09999" in text
 
 

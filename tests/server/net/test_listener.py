@@ -28,6 +28,7 @@ from kgm.server.net import event_loop, listener
 from kgm.server.net.connection import java_address
 from kgm.server.net.event_loop import WallClock
 from kgm.server.net.poller import SelectorPoll
+from tests.cpu_time import allowed
 from tests.server.wire_client import WireClient, batch
 from tests.waiting import until
 
@@ -518,7 +519,7 @@ def test_the_heaviest_requests_are_affordable():
         timeout=120,
     )
     found = json.loads(done.stdout)
-    assert found["slowest_s"] < 1, found
+    assert found["slowest_s"] < allowed(1), found
     assert found["grown_mib"] < 64, found
 
 
