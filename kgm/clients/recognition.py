@@ -31,7 +31,7 @@ from kgm.clients.table import (
     ClientTraits,
     SubscriptionForm,
 )
-from kgm.model.client_library import CERTAIN, JAVA, KAFKA_GO, LIKELY, ClientLibrary
+from kgm.model.client_library import CERTAIN, JAVA, KAFKA_GO, LIKELY, PLAYED, ClientLibrary
 from kgm.protocol.subscription import (
     PROTOCOL_TYPE,
     MemberAssignment,
@@ -81,6 +81,7 @@ class RecognisedGroup:
 def recognise(group_id: str, assignor: str | None, members: Sequence[MemberEvidence]) -> RecognisedGroup:
     """The libraries of a group. assignor: None if it is not known."""
     by_bytes, is_known = _FittingLibraries(assignor), _is_known(assignor)
+    like_java = frozenset(name for name, traits in CLIENTS.items() if assignor in traits.like_java) | {JAVA}
     fits = [by_bytes.of(member) for member in members]
     written = _written(members)
     leads = _leads(written)
@@ -90,9 +91,14 @@ def recognise(group_id: str, assignor: str | None, members: Sequence[MemberEvide
     found = []
     for member, (names, sentence), may_lead in zip(members, fits, possible_leaders, strict=True):
         hint = _by_client_id(group_id, member)
-        is_leader = may_lead and (alike or sum(possible_leaders) == 1)
+        is_leader = may_lead and sum(possible_leaders) == 1
+        # If all members send the same, any may have been the leader. Another one may still run on another of these
+        # libraries, and lead next: a member counts as one of the libraries that predictions can be exact for only if
+        # the others would do the same.
+        is_safe = PLAYED.isdisjoint(leads.intersection(names)) or like_java.issuperset(names)
+        follows = may_lead and alike and is_safe
         timeouts = member.session_timeout_ms, member.rebalance_timeout_ms
-        key = (names, sentence, hint, timeouts, is_leader)
+        key = (names, sentence, hint, timeouts, is_leader or follows)
         if key not in verdicts:
             hints = [(hint, f"its client id is a default of {hint}")] if hint is not None else []
             verdicts[key] = _verdict(
@@ -100,7 +106,7 @@ def recognise(group_id: str, assignor: str | None, members: Sequence[MemberEvide
                 sentence,
                 by_id=hints,
                 by_timeouts=_by_timeouts(*timeouts),
-                leads=leads if is_leader else None,
+                leads=leads if is_leader or follows else None,
                 is_known=is_known,
             )
         found.append(verdicts[key])

@@ -58,8 +58,9 @@ class ClientTraits:
     that only this library has, and the usual name of the same assignor. session_timeout_ms, rebalance_timeout_ms: the
     defaults. client_ids: how default client ids begin. member_ids: forms of the ids of
     KIP-848, none if it has no such consumers. silent_leaders: assignors with which a static leader that restarts, and
-    is told to keep the assignment, causes no rebalance. has_static_members: whether it knows group instance ids
-    (KIP-345). leaves_when_static: whether a static member that is closed leaves. varying: assignors that give something
+    is told to keep the assignment, causes no rebalance. like_java: assignors that return what Java's do, in members
+    that act as Java's. has_static_members: whether it knows group instance ids (KIP-345). leaves_when_static: whether a
+    static member that is closed leaves. varying: assignors that give something
     else from process to process where there are several topics. more_rounds: how many rounds more than with Java's each
     rebalance with an assignor was seen to take, at most.
     differences: what it does otherwise, for people."""
@@ -73,6 +74,7 @@ class ClientTraits:
     protocols: Mapping[str, str] = field(default_factory=dict)
     member_ids: tuple[str, ...] = ()
     silent_leaders: tuple[str, ...] = ()
+    like_java: tuple[str, ...] = ()
     has_static_members: bool = True
     leaves_when_static: bool = False
     varying: tuple[str, ...] = ()
@@ -127,6 +129,7 @@ _TABLE: Final = (
         client_ids=("kgo",),
         member_ids=(PADDED,),
         silent_leaders=("range", "roundrobin"),
+        like_java=STATELESS,
         differences=(
             "a static leader that restarts may compute the assignment again, and rejoin (one more rebalance)",
             "its sticky assignors take topics in an order that differs from run to run",

@@ -31,6 +31,8 @@ leader that wrote its assignments.
 - `certain`: what the member sent can only come from this library, or an operator has stated it.
 - `likely`: several libraries send that, and weaker evidence leaves one of them: what the leader wrote, default timeouts
   (from the group's record, which requires READ on `__consumer_offsets`), a default client id.
+  What the leader wrote says which library led. If all members send the same, one of them may still run on another
+  library: they count as Java only if that one's assignor would assign the same (franz-go's range and roundrobin).
 - `unknown`: several are left, or none that kgm knows; `name` is null.
 
 A client id is chosen by whoever configures the client. It never overrides what a member sent. If it is all that is

@@ -137,6 +137,21 @@ def test_java_of_older_versions():
             assert (one.name, one.confidence) == (library, LIKELY)
 
 
+@pytest.mark.parametrize("assignor", ["range", "roundrobin", "sticky"])
+def test_one_java_leader_does_not_make_java_of_all_who_send_the_same(assignor):
+    """A Java consumer of 3.2 and one of sarama with Config.Version 3.2 send the same, and only one of them has led: if
+    sarama's leads next, its roundrobin takes partitions in another order, and its range members by their ids."""
+    same = encode_subscription(Subscription(topics=("t",), version=2, generation_id=4))
+    by_java = encode_assignment(MemberAssignment(partitions={"t": (0,)}, version=2))
+    two = [java(f"{name}-1", data=same, assignment=by_java) for name in "ab"]
+    verdict = recognise("g", assignor, two)
+    assert verdict.leader.name == "java"
+    assert [(one.name, one.candidates) for one in verdict.members] == [(None, ("java", "sarama"))] * 2
+    stated = [replace(two[0], client_id="consumer-g-1"), replace(two[1], client_id="consumer-g-2")]
+    assert [one.name for one in recognise("g", assignor, stated).members] == ["java", "java"]
+    assert [one.name for one in recognise("g", assignor, two[:1]).members] == ["java"]
+
+
 def test_hints_that_contradict_each_other_decide_nothing():
     (one,) = recognise(
         "g", "range", [java(client_id="kgo", session_timeout_ms=45_000, rebalance_timeout_ms=300_000)]
