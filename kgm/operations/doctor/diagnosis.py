@@ -7,13 +7,13 @@ import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Final
+from typing import Final, NamedTuple
 
 from kgm.client import AdminClient
 from kgm.client.group_listing import Listing
 from kgm.client.in_parts import PART, KeptGroups, in_parts
 from kgm.client.lag_times import with_commit_ages
-from kgm.client.offsets_topic.group_tail import GroupRecordTail, RawRecord, RecordedGroup, decoded
+from kgm.client.offsets_topic.group_tail import RawRecord, RecordedGroup, decoded
 from kgm.client.offsets_topic.member_activity import CommitRecord, GroupActivity
 from kgm.client.poller import completed_from_record
 from kgm.model.errors import (
@@ -38,6 +38,7 @@ from kgm.operations.doctor import (
     recent_records,
 )
 from kgm.operations.doctor.check_names import UNAVAILABLE
+from kgm.operations.doctor.coordinator_records import LOG_SHARE, CoordinatorRecords
 from kgm.operations.doctor.findings import Finding, IgnoredFinding, Severity, SkippedChecks
 from kgm.operations.doctor.group_facts import GroupFacts, MemberAbsence
 from kgm.operations.doctor.history_findings import HistoryFacts
@@ -65,8 +66,6 @@ _RETENTION: Final = "offsets.retention.minutes"
 _MAX_SESSION: Final = "group.max.session.timeout.ms"
 #: The commits of at most this many groups are read, because each one takes time and bytes.
 _MOST_LOGS: Final = 10
-#: The share of the remaining time that reading the coordinators' logs may take.
-_LOG_SHARE: Final = 0.3
 _CHECK_OF_IDLE: Final = "idle-group"
 _CHECK_OF_POLLS: Final = "max-poll-exceeded"
 _CHECKS_OF_LOG: Final = (
@@ -166,7 +165,7 @@ def diagnose(
     look shows more; 0 means never. Raises KgmError when no broker answers."""
     needs_both = not checks or not _CHECKS_OF_BOTH.isdisjoint(checks)
     group_ids, is_skipped = [], False
-    held: KeptGroups[GroupSnapshot] = KeptGroups()
+    held: KeptGroups[_Described] = KeptGroups()
     with phase("examining groups"):
         selection = select_groups(cluster, names, pattern, all_groups=not names and pattern is None)
         queries = _ClusterQueries(
@@ -177,24 +176,28 @@ def diagnose(
             consumer_settings=consumer_settings or {},
             errors=list(selection.errors),
             waiting=WaitingPartitions(cluster),
+            records=CoordinatorRecords(cluster),
         )
         # The group the consumer would join: the one in its settings, or the only one examined.
         queries.joined_group = (consumer_settings or {}).get("group.id") or (
             selection.group_ids[0] if len(selection.group_ids) == 1 else None
         )
 
-        def described_once() -> Iterator[tuple[GroupSnapshot, None]]:
+        def described_once() -> Iterator[tuple[_Described, None]]:
             nonlocal is_skipped
-            for group in queries.described(selection.group_ids):
+            for described in queries.described(selection.group_ids):
+                group = described.group
                 group_ids.append(group.group_id)
                 is_busy = needs_both and _changes_with_time(group)
                 if is_busy and window_ms:
-                    held.put(group.group_id, group)
+                    held.put(group.group_id, described)
                     continue
                 is_skipped = is_skipped or is_busy
-                yield group, None
+                yield described, None
 
         queries.examine(described_once())
+    if queries.records.unread_because is not None:
+        queries.skipped.append(SkippedChecks(checks=_CHECKS_OF_LOG, why=queries.records.unread_because))
     if is_skipped:
         queries.skipped.append(
             SkippedChecks(checks=_CHECKS_OF_WINDOW, why="groups were described once (--window 0s)", is_choice=True)
@@ -244,6 +247,13 @@ def _of_checks(skipped: SkippedChecks, checks: Collection[str]) -> SkippedChecks
     return replace(skipped, checks=names)
 
 
+class _Described(NamedTuple):
+    """A group, and what its coordinator recorded about it."""
+
+    group: GroupSnapshot
+    records: Sequence[RawRecord]
+
+
 @dataclass(slots=True, kw_only=True)
 class _ClusterQueries:
     """The requests to the cluster, and what they have returned so far."""
@@ -255,12 +265,12 @@ class _ClusterQueries:
     consumer_settings: Mapping[str, str]
     errors: list[KgmError]
     waiting: WaitingPartitions
+    records: CoordinatorRecords
     #: The group that a consumer with `consumer_settings` would join.
     joined_group: str | None = None
     findings: list[Finding] = field(default_factory=list)
     skipped: list[SkippedChecks] = field(default_factory=list)
     skipped_of_groups: list[SkippedChecks] = field(default_factory=list)
-    _recorded: Mapping[str, Sequence[RawRecord]] | None = None
     _has_consumer_protocol: bool | None = None
     #: By (broker id, setting name).
     _max_sizes: dict[tuple[int, str], int | None] = field(default_factory=dict)
@@ -269,27 +279,28 @@ class _ClusterQueries:
     _without_size: set[str] = field(default_factory=set)
     _idle_groups: int = 0
 
-    def described(self, group_ids: Sequence[str]) -> Iterator[GroupSnapshot]:
-        """Describe the groups. A coordinator that does not answer becomes a finding; a missing group or permission, an
-        error."""
-        is_whole = len(group_ids) <= PART
+    def described(self, group_ids: Sequence[str]) -> Iterator[_Described]:
+        """Describe the groups, in an order of its own. A coordinator that does not answer becomes a finding; a missing
+        group or permission, an error."""
+        group_ids = self.records.in_log_order(group_ids)
+        records: Mapping[str, Sequence[RawRecord]] = {}
 
         def ask(part: Sequence[str]) -> list[GroupSnapshot | KgmError]:
+            nonlocal records
             answers = self.cluster.describe_groups(part)
             present = [answer.group_id for answer in answers if isinstance(answer, GroupSnapshot)]
-            if present and self._recorded is None:  # after the first descriptions, so that the log is not older
-                self._recorded = self._read_records(in_order(present) if is_whole else group_ids)
+            records = self.records.read(present)  # only now, so that the log is not older
             return answers
 
         for group_id, answer in zip(group_ids, in_parts(self.cluster, group_ids, ask), strict=True):
             if not isinstance(answer, KgmError):
-                yield answer
+                yield _Described(answer, records.get(group_id, ()))
             elif isinstance(answer, NotFoundError | AuthenticationError | AuthorizationError):
                 self.errors.append(answer)
             else:
                 self.findings.append(_coordinator_unavailable(group_id, answer))
 
-    def described_again(self, held: KeptGroups[GroupSnapshot]) -> Iterator[tuple[GroupSnapshot, GroupSnapshot | None]]:
+    def described_again(self, held: KeptGroups[_Described]) -> Iterator[tuple[_Described, GroupSnapshot | None]]:
         """(first, later) descriptions of each group; later is None if the group could not be described again."""
         errors: dict[str, KgmError] = {}
         group_ids = held.group_ids
@@ -306,22 +317,13 @@ class _ClusterQueries:
             text = f"group {names} could not be described again ({why})"
             self.skipped.append(SkippedChecks(checks=_CHECKS_OF_WINDOW, why=text))
 
-    def _read_records(self, group_ids: Sequence[str]) -> Mapping[str, Sequence[RawRecord]]:
-        """What the coordinators recorded about groups that do not use the consumer protocol."""
-        tail = GroupRecordTail(self.cluster, group_ids)
-        records = tail.read_back(self.cluster.deadline.part(_LOG_SHARE))
-        why = tail.unreadable_because or tail.interrupted_because
-        if why is not None:
-            self.skipped.append(SkippedChecks(checks=_CHECKS_OF_LOG, why=why))
-        return records
-
-    def examine(self, groups: Iterable[tuple[GroupSnapshot, GroupSnapshot | None]]) -> None:
+    def examine(self, groups: Iterable[tuple[_Described, GroupSnapshot | None]]) -> None:
         """Run all checks on each group, given its first description and its second one, if any."""
         pairs = iter(groups)
         while some := list(islice(pairs, PART)):
-            self.waiting.look_at([later or first for first, later in some])
-            for first, later in some:
-                recorded = decoded(first.group_id, (self._recorded or {}).get(first.group_id, ()))
+            self.waiting.look_at([later or first.group for first, later in some])
+            for (first, records), later in some:
+                recorded = decoded(first.group_id, records)
                 self.findings += run_checks(self._facts(first, later, recorded, round(time.time() * 1000)))
 
     def _facts(
@@ -369,7 +371,7 @@ class _ClusterQueries:
         in ms."""
         activity = GroupActivity(self.cluster, group_id)
         records = activity.read_back(
-            lambda records: bool(records) and records[0].at_ms < since_ms, self.cluster.deadline.part(_LOG_SHARE)
+            lambda records: bool(records) and records[0].at_ms < since_ms, self.cluster.deadline.part(LOG_SHARE)
         )
         known_since_ms = activity.known_since_ms
         if known_since_ms is None or known_since_ms > since_ms:
@@ -387,7 +389,7 @@ class _ClusterQueries:
         since_ms = now_ms - poll_intervals.RECENT_MS
         activity = GroupActivity(self.cluster, group.group_id, with_departures=True)
         records = activity.read_back(
-            lambda read: bool(read) and read[0].at_ms < since_ms, self.cluster.deadline.part(_LOG_SHARE)
+            lambda read: bool(read) and read[0].at_ms < since_ms, self.cluster.deadline.part(LOG_SHARE)
         )
         if activity.unreadable_because is not None:
             why = f"log of group {group.group_id}: {activity.unreadable_because}"
