@@ -10,6 +10,7 @@ from kgm.model.errors import TimedOutError, UsageError
 from kgm.model.snapshot import GroupSnapshot
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan
 from kgm.simulation.plan.client_library import STICKY
+from kgm.simulation.plan.played_settings import broker_settings_of
 from kgm.simulation.plan.starting_group import StartingGroup
 from kgm.simulation.play.draw import SILENT_CLOSE, Draw
 from kgm.simulation.report.caveats import Caveats, caveats, session_caveats
@@ -69,11 +70,10 @@ class BounceToPlay:
         """simulation: the one of this group and this plan."""
         unknown = {one.member_id for one in snapshot.members if snapshot.session_of(one) is None}
         is_assumed = simulation.plan.bounce and simulation.plan.what_if.session_timeout_ms is None
-        is_classic = simulation.group.protocol is GroupProtocol.CLASSIC
         return cls(
             simulation=simulation,
             draws=draws,
-            assumed_sessions=frozenset(unknown) if is_assumed and is_classic else frozenset(),
+            assumed_sessions=frozenset(unknown) if is_assumed else frozenset(),
             versions=tuple(_with_other_versions(snapshot, plan, simulation)),
         )
 
@@ -133,7 +133,8 @@ def _with_shorter_session(
     simulation: Simulation, assumed: frozenset[str], drawn: Sequence[Draw]
 ) -> Sequence[Draw]:  # fmt: skip
     """A few draws with the shortest session timeout that a broker allows by default, if the session timeout of members
-    had to be assumed (no Kafka API returns it). No draws if the outcomes are the same as in `drawn`."""
+    had to be assumed: no API returns that of a classic group, and that of a consumer group only to who may read the
+    group's settings. No draws if the outcomes are the same as in `drawn`."""
     if not assumed:
         return ()
     members = tuple(
@@ -141,6 +142,8 @@ def _with_shorter_session(
         for member in simulation.group.members
     )
     other = replace(simulation, group=replace(simulation.group, members=members))
+    if other.group.protocol is GroupProtocol.CONSUMER:  # the broker sets it
+        other = replace(other, settings=broker_settings_of(other.group, other.plan))
     return _other_than(drawn, lambda: other.play(FEWEST_DRAWS))
 
 

@@ -254,6 +254,10 @@ def starting_group_of(snapshot: GroupSnapshot, what_if: WhatIf) -> StartingGroup
     stand_in = CLASSIC_ASSIGNOR if is_classic else SERVER_ASSIGNORS[0]
     if not is_classic:
         snapshot = without_nonexistent(snapshot)  # the broker's assignors know the topics as they are now
+    members = tuple(
+        _member(member, snapshot, what_if, caveats, timeouts_ms)
+        for member, timeouts_ms in zip(snapshot.members, zip(sessions_ms, rebalances_ms, strict=True), strict=True)
+    )
     group = StartingGroup(
         group_id=snapshot.group_id,
         assignor=assignor if is_playable or what_if.assignor else stand_in,
@@ -261,11 +265,8 @@ def starting_group_of(snapshot: GroupSnapshot, what_if: WhatIf) -> StartingGroup
         protocol=protocol,
         generation=_UNKNOWN_GENERATION if generation is None else generation,
         generation_is_known=generation is not None,
-        members=tuple(
-            _member(member, snapshot, what_if, caveats, timeouts_ms)
-            for member, timeouts_ms in zip(snapshot.members, zip(sessions_ms, rebalances_ms, strict=True), strict=True)
-        ),
-        topics=partition_counts(snapshot, caveats),
+        members=members,
+        topics=partition_counts(snapshot, {topic for member in members for topic in member.topics}, caveats),
         topic_ids={topic.name: topic.topic_id for topic in snapshot.topics if topic.topic_id is not None},
         listing_capacity=_listing_capacity(snapshot, protocol),
         has_offsets=_has_offsets(snapshot),

@@ -1,15 +1,17 @@
 """The topics of a group that is played, and what had to be assumed about them."""
 
+from collections.abc import Collection
 from dataclasses import replace
 
 from kgm.assignors import TopicSpec
 from kgm.assignors.contract import refuse_too_many_partitions
+from kgm.java import re2j
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 
 
-def partition_counts(snapshot: GroupSnapshot, caveats: list[str]) -> dict[str, int]:
+def partition_counts(snapshot: GroupSnapshot, wanted: Collection[str], caveats: list[str]) -> dict[str, int]:
     """The partition count of every topic that matters; for a topic that is missing from the snapshot, as many as are
-    assigned."""
+    assigned. wanted: the topics that members subscribe to; empty for all."""
     known = {topic.name: topic.partitions for topic in snapshot.topics}
     for member in snapshot.members:
         for name, partitions in member.assignment.items():
@@ -17,7 +19,6 @@ def partition_counts(snapshot: GroupSnapshot, caveats: list[str]) -> dict[str, i
                 known[name] = 1 + max(max(other.assignment.get(name, ()), default=-1) for other in snapshot.members)
                 assumed = f"{known[name]} partitions are assumed, as many as are assigned"
                 caveats.append(f"topic {name} is not in the snapshot: {assumed}")
-    wanted = {name for member in snapshot.members for name in member.known_topics}
     topics = {name: known[name] for name in sorted(known) if name in wanted or not wanted}
     refuse_too_many_partitions(TopicSpec(name=name, partitions=partitions) for name, partitions in topics.items())
     return topics
@@ -25,7 +26,8 @@ def partition_counts(snapshot: GroupSnapshot, caveats: list[str]) -> dict[str, i
 
 def subscribed_topics(member: MemberSnapshot, snapshot: GroupSnapshot, caveats: list[str]) -> tuple[str, ...]:
     """The topics of a member. If its subscription cannot be read: the topics that it owns partitions of, or all topics
-    if it owns none. For a regular expression: the topics that members with the same expression own partitions of."""
+    if it owns none. For a regular expression: the topics that match it, of those that anybody owns partitions of. If it
+    cannot be matched: the topics that members with the same expression own partitions of."""
     if member.topics is None and not member.regex:
         caveats.append(
             f"the subscription of {member.identity} cannot be read: assumed to be the topics that are assigned now"
@@ -37,9 +39,21 @@ def subscribed_topics(member: MemberSnapshot, snapshot: GroupSnapshot, caveats: 
     caveat = "a subscription by regular expression is assumed to be the topics that are assigned now"
     if caveat not in caveats:
         caveats.append(caveat)
-    alike = [other.assignment for other in snapshot.members if other.regex == member.regex]
-    resolved = {topic for assignment in alike for topic, numbers in assignment.items() if numbers}
+    assigned = {topic for other in snapshot.members for topic, numbers in other.assignment.items() if numbers}
+    resolved = matching(member, assigned)
+    if resolved is None:
+        alike = [other.assignment for other in snapshot.members if other.regex == member.regex]
+        resolved = {topic for assignment in alike for topic, numbers in assignment.items() if numbers}
     return tuple(sorted({*member.known_topics, *resolved}))
+
+
+def matching(member: MemberSnapshot, topics: Collection[str]) -> set[str] | None:
+    """The topics that match the regular expression of a member, as its broker resolves it; none if it has none. None if
+    kgm cannot tell: RE2 is not installed, or does not accept the expression."""
+    if not member.regex:
+        return set()
+    pattern = re2j.compiled(member.regex) if re2j.is_installed() else None
+    return None if pattern is None else {topic for topic in topics if pattern.fullmatch(topic)}
 
 
 def without_nonexistent(snapshot: GroupSnapshot) -> GroupSnapshot:

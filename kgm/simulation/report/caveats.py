@@ -80,7 +80,7 @@ def session_caveats(shorter: Sequence[Draw], session_timeout_ms: int) -> tuple[s
         return ()
     one = shorter[0]
     text = (
-        f"Kafka does not return the session timeout of a live group: if it is {session_timeout_ms / 1000:g} s, expect "
+        f"the session timeout is not known: if it is {session_timeout_ms / 1000:g} s, expect "
         f"{many(one.rebalances, 'rebalance')} and {many(one.moved_partitions, 'moved partition')}; set it with "
         "--session-timeout"
     )

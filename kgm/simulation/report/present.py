@@ -10,6 +10,7 @@ from kgm.model.client_library import JAVA, LIBRDKAFKA
 from kgm.model.snapshot import GroupSnapshot
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan
 from kgm.simulation.plan.starting_group import StartingGroup
+from kgm.simulation.plan.topics import matching
 from kgm.simulation.report.self_check import is_reproduced
 from kgm.text.names import in_order
 from kgm.text.wording import many, some
@@ -39,6 +40,7 @@ def present_doubts(
     due: list[str] = []
     if not plan.what_if.changes_assignment:  # otherwise the group is assumed to have been assigned before the plan
         texts += _unreadable(snapshot) if has_rebalances else []
+        texts += _unmatched(snapshot) if has_rebalances else []
         due = [*_unowned(snapshot), *_nonexistent(snapshot), *_reconciling(snapshot)]
     is_classic = group.protocol is GroupProtocol.CLASSIC
     rounds = 2 if is_classic and is_cooperative(group.assignor) else 1
@@ -64,13 +66,22 @@ def _unreadable(snapshot: GroupSnapshot) -> list[str]:
     return [f"the assignment of {some(unreadable)} cannot be read: what it owns, and so what moves, is not known"]
 
 
+def _unmatched(snapshot: GroupSnapshot) -> list[str]:
+    unmatched = in_order(member.identity for member in snapshot.members if matching(member, ()) is None)
+    if not unmatched:
+        return []
+    whose = f"the regular expression of {some(unmatched)}"
+    return [f"kgm cannot match {whose} (it needs google-re2): its topics, and so what moves, are not known"]
+
+
 def _unowned(snapshot: GroupSnapshot) -> list[str]:
     """Partitions that were revoked are assigned in the next round, and new ones once a client or the broker notices
     them. What a leader's assignor would leave without an owner again is no reason for a rebalance."""
     if not snapshot.members or not all(member.is_readable for member in snapshot.members):
         return []
     owners_now = owners(owned(snapshot))
-    wanted = {topic for member in snapshot.members for topic in member.known_topics}
+    names = [topic.name for topic in snapshot.topics]
+    wanted = {t for member in snapshot.members for t in (*member.known_topics, *(matching(member, names) or ()))}
     free = [
         f"{topic.name}-{number}"
         for topic in snapshot.topics
