@@ -312,23 +312,27 @@ def _verdict(
     names: tuple[str, ...], sentence: str, *, by_id: Sequence[tuple[str, str]],
     by_timeouts: Sequence[tuple[str, str]], leads: Collection[str] | None, is_known: bool,
 ) -> ClientLibrary:  # fmt: skip
-    evidence = [sentence]
     if is_known and len(names) == 1:
         return ClientLibrary(name=names[0], confidence=CERTAIN, evidence=(sentence,), candidates=names)
-    left = set(names)
-    for hints in (by_id, by_timeouts):
-        fitting = {name for name, _ in hints if name in names}
-        if fitting:
-            left &= fitting
-            evidence += [text for name, text in hints if name in fitting]
+    evidence = [sentence, *(text for name, text in (*by_id, *by_timeouts) if name in names)]
+    by_others = _left(names, by_timeouts)
     if leads is not None:
         fitting = {name for name in names if name in leads}
-        left &= fitting
+        by_others &= fitting
         evidence.append(f"the leader has written assignments as {_listed(sorted(fitting))} does")
+    left = by_others & _left(names, by_id)
     if len(left) == 1:
         (name,) = left
-        return ClientLibrary(name=name, confidence=LIKELY, evidence=tuple(evidence), candidates=(name,))
+        # Anyone may choose a client id: it must not be the reason why a prediction is exact.
+        possible = by_others if name in PLAYED else left
+        candidates = tuple(one for one in names if one in possible)
+        return ClientLibrary(name=name, confidence=LIKELY, evidence=tuple(evidence), candidates=candidates)
     return ClientLibrary(evidence=tuple(evidence), candidates=tuple(name for name in names if name in (left or names)))
+
+
+def _left(names: Sequence[str], hints: Iterable[tuple[str, str]]) -> set[str]:
+    """The libraries that these hints leave; all if none of them fits."""
+    return {name for name, _ in hints if name in names} or {*names}
 
 
 def _by_client_id(group_id: str, member: MemberEvidence) -> str | None:

@@ -55,7 +55,8 @@ each, and 500 others with `--long`. `kgm assign --library NAME` runs them.
 
 ## When a prediction is exact
 
-1. For members that certainly run on Java or librdkafka.
+1. For members that certainly run on Java or librdkafka, and for those that likely do if the other `candidates` do the
+   same with the group's assignor. A client id alone leaves the others among the candidates.
 2. Otherwise where the library does not matter: static members restart within their session, the group uses range or
    roundrobin, and their library does not leave when it is closed.
 3. Never where the leader library's version of the assignor that a group names does not explain the group's assignment:

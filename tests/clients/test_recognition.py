@@ -152,6 +152,15 @@ def test_one_java_leader_does_not_make_java_of_all_who_send_the_same(assignor):
     assert [one.name for one in recognise("g", assignor, two[:1]).members] == ["java"]
 
 
+def test_a_chosen_client_id_leaves_what_else_it_may_be_among_the_candidates():
+    """kafka-python and librdkafka before 1.6 have the same subscriptions, assignments and timeouts."""
+    group = next(one for one in RECORDED if (one["library"], one["assignor"]) == ("kafka-python", "range"))
+    rows = [{**row, "client_id": "rdkafka"} for row in group["members"]]
+    for one in recognise("g", "range", [evidence(row) for row in rows]).members:
+        assert (one.name, one.confidence) == ("librdkafka", LIKELY)
+        assert set(one.candidates) >= {"librdkafka", "kafka-python"}
+
+
 def test_hints_that_contradict_each_other_decide_nothing():
     (one,) = recognise(
         "g", "range", [java(client_id="kgo", session_timeout_ms=45_000, rebalance_timeout_ms=300_000)]

@@ -80,8 +80,17 @@ class StartingMember:
 
     def possible_assigners(self, assignor: str) -> tuple[str, ...]:
         """The libraries that the member may run on and whose assignor of this name kgm has, most likely first."""
-        names = (self.client.name or "", *self.client.candidates) if self.library is None else (self.library.value,)
+        names = (self.library.value,) if self.library is not None and self.is_sure else self._possible_names
         return _with_assignor(names, assignor)
+
+    @property
+    def _possible_names(self) -> tuple[str, ...]:
+        return (self.client.name or "", *self.client.candidates)
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether the evidence leaves one library only."""
+        return self.client.name in CLIENTS and {*self.client.candidates} <= {self.client.name}
 
     @property
     def possible_libraries(self) -> tuple[str, ...]:
@@ -177,7 +186,7 @@ class StartingGroup:
     @property
     def other_libraries(self) -> list[str]:
         """The libraries that members of unknown library may run on, except the ones that they are already played as."""
-        unknown = [member for member in self.members if member.client.name not in CLIENTS]
+        unknown = [member for member in self.members if not member.is_sure]
         kinds = {(member.client, member.group_instance_id is None): member for member in unknown}
         return sorted(
             {
@@ -192,7 +201,7 @@ class StartingGroup:
         """The group as if all members of unknown library that may run on this one did."""
 
         def changed(member: StartingMember) -> StartingMember:
-            if member.client.name in CLIENTS or library not in member.possible_libraries:
+            if member.is_sure or library not in member.possible_libraries:
                 return member
             as_of = member.as_of(library)
             return member if as_of.behavior(self.assignor) == member.behavior(self.assignor) else as_of

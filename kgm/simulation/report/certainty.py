@@ -64,7 +64,7 @@ class Doubts:
 def doubts_of(snapshot: GroupSnapshot, group: StartingGroup, plan: Plan, *, has_rebalances: bool) -> Doubts:
     """How the draws depend on libraries that kgm does not play, and on whether it knows the assignor. has_rebalances:
     whether any of them has a rebalance or another generation."""
-    unsure = [member for member in group.members if not is_played(member.client)]
+    unsure = [member for member in group.members if not is_played(member.client, group.assignor)]
     named = [member for member in unsure if member.identity in plan.named]
     is_classic = group.protocol is GroupProtocol.CLASSIC
     if is_classic:
@@ -157,10 +157,14 @@ def _is_foreign(writer: ClientLibrary | None, group: StartingGroup) -> bool:
     return is_builtin and writer is not None and bool(writer.evidence) and not writer.candidates
 
 
-def is_played(client: ClientLibrary) -> bool:
-    """Whether the client is certain to use a library whose consumers kgm plays."""
-    names = {client.name} if client.name is not None else {*client.candidates}
-    return bool(names) and names <= PLAYED
+def is_played(client: ClientLibrary, assignor: str) -> bool:
+    """Whether the client is certain to use a library whose consumers kgm plays. One that is likely Java is if the others
+    that it may be do the same as Java's with this assignor."""
+    names = client.candidates or (client.name,)
+    others = [name for name in names if name not in PLAYED]
+    if not others:
+        return True
+    return client.name == JAVA and all(name in CLIENTS and assignor in CLIENTS[name].like_java for name in others)
 
 
 def _returns_otherwise(member: StartingMember, plan: Plan) -> bool:

@@ -50,6 +50,21 @@ def test_what_kgm_plays_stays_exact(library):
     assert played(of_library(library), bounce=("member-1",)).exact
 
 
+@pytest.mark.parametrize(
+    ("likely", "other", "assignor", "exact"),
+    [
+        ("librdkafka", "kafka-python", "range", False), ("java", "sarama", "range", False),
+        ("java", "franz-go", "range", True), ("java", "franz-go", "sticky", False),
+    ],
+)  # fmt: skip
+def test_what_a_client_id_suggests_is_exact_only_if_the_others_do_the_same(likely, other, assignor, exact):
+    library = ClientLibrary(name=likely, confidence=LIKELY, candidates=(likely, other))
+    group = of_library(likely, assignor)
+    group = replace(group, members=tuple(replace(one, client_library=library) for one in group.members))
+    assert played(group, scale_in=("member-1",)).exact is exact
+    assert played(of_library(likely, assignor), scale_in=("member-1",)).exact
+
+
 @pytest.mark.parametrize("library", [*OTHERS, "kafkajs", "mine"])
 def test_a_rebalance_of_another_library_is_never_exact_and_names_it(library):
     gone = played(of_library(library), scale_in=("member-1",))

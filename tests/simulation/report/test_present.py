@@ -148,3 +148,55 @@ def test_assignors_that_take_no_racks_stay_exact():
     for group in (made_up(3, 12, assignor="roundrobin"), consumer_group()):
         racks = tuple(replace(one, rack=f"r{n}") for n, one in enumerate(group.members))
         assert played(replace(group, members=racks), **LEAVE).exact
+
+
+def by_expression(expression, *, topics=("t", "u")):
+    """Two members of a consumer group, as a real one of Kafka 4.3.0 was described: the first subscribes by this expression
+    and owns t-0, the second names the topics and owns u-0."""
+    first, second, _ = consumer_group().members
+    one = {"t": (0,)}, {"u": (0,)}
+    members = (
+        replace(first, topics=(), regex=expression, assignment=one[0], target_assignment=one[0]),
+        replace(second, topics=topics, assignment=one[1], target_assignment=one[1]),
+    )
+    topics_now = tuple(TopicSnapshot(name=name, partitions=1) for name in "tu")
+    return replace(consumer_group(), members=members, topics=topics_now)
+
+
+@pytest.mark.parametrize("topics", [("t", "u"), ("u",)])
+def test_a_regular_expression_takes_over_what_others_owned(topics):
+    """On a real broker the first member ended with t-0 and u-0: the broker resolves expressions over all topics."""
+    gone = played(by_expression(".*", topics=topics), scale_in=("member-2",))
+    assert gone.typical.final_assignment == {"member-1": {"t": (0,), "u": (0,)}}
+    other = played(by_expression("t.*", topics=topics), scale_in=("member-2",))
+    assert other.typical.final_assignment == {"member-1": {"t": (0,)}}
+
+
+def test_a_topic_that_matches_and_has_no_owner_is_still_to_come():
+    group = by_expression("[tv]")
+    grown = replace(group, topics=(*group.topics, TopicSnapshot(name="v", partitions=2)))
+    assert played(group, bounce=("member-1",)).exact
+    due = played(grown, bounce=("member-1",))
+    assert not due.exact
+    assert said(due, "2 subscribed partitions have no owner, for example v-0")
+
+
+def test_an_expression_that_cannot_be_matched_is_a_reason_not_to_know(mocker):
+    group = by_expression(".*")
+    mocker.patch("kgm.java.re2j.is_installed", return_value=False)
+    gone = played(group, scale_in=("member-2",))
+    assert not gone.exact
+    assert said(gone, "kgm cannot match the regular expression of member-1")
+
+
+def test_a_session_timeout_that_is_not_known_may_be_shorter_in_a_consumer_group_too():
+    """A real broker with group.consumer.session.timeout.ms=6000: a restart of 30 s was two rebalances."""
+    group = consumer_group(session_timeout_ms=None)
+    unknown = replace(group, members=tuple(replace(one, session_timeout_ms=None) for one in group.members))
+    late = played(unknown, bounce=("member-1",), restart_time_ms=30_000)
+    assert not late.exact
+    assert (late.ranges.rebalances.min, late.ranges.rebalances.max) == (0, 2)
+    assert said(late, "the session timeout is not known: if it is 6 s, expect 2 rebalances")
+    assert played(unknown, bounce=("member-1",), restart_time_ms=100).exact  # after up to 5 s without a heartbeat
+    stated = WhatIf(session_timeout_ms=45_000)
+    assert played(unknown, bounce=("member-1",), restart_time_ms=30_000, what_if=stated).exact
