@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kgm.model.errors import UsageError
-from kgm.text.braces import MAX_IDS, as_list, expand, expand_list
+from kgm.text.braces import MAX_IDS, as_list, expand_list
 from tests.cpu_time import allowed
 from tests.needs import needs
 from tests.selection import sized
@@ -29,22 +29,45 @@ def bash(word):
 
 @pytest.mark.parametrize("word", WORDS)
 def test_braces_as_in_bash(word):
-    assert expand(word, "--instance-ids") == bash(word)
+    assert expand_list(word, "--instance-ids") == bash(word)
 
 
 def test_lists():
-    assert expand_list("a, b,c-{1,2}", "o") == ["a", "b", "c-1", "c-2"]
+    assert expand_list("a,b,c-{1,2}", "o") == ["a", "b", "c-1", "c-2"]
     assert expand_list("a\\,b", "o") == ["a,b"]
     assert expand_list("\\{1..2\\}", "o") == ["{1..2}"]
     assert expand_list("a{b,c", "o") == ["a{b", "c"]
 
 
-@given(st.lists(st.text("ab1{},.\\ '-", min_size=1).filter(lambda one: one == one.strip()), min_size=1, max_size=4))
+def test_the_letters_between_two_cases_are_themselves():
+    assert expand_list("x{Z..a}{1,2}", "o") == [f"x{char}{number}" for char in "Z[\\]^_`a" for number in (1, 2)]
+
+
+#: Ids that Kafka tells apart.
+SPACED = [" w1", "w1 ", " w1 ", "  w1", "\tw1", "w1\n", "\u00a0w1", "w1\u2028", "\\ w1", "w1\\", "w1\\ ", " "]
+
+
+@pytest.mark.parametrize("name", SPACED)
+def test_white_space_at_an_end_is_a_part_of_the_id_or_an_error(name):
+    if name != name.strip():
+        for text in (name, f"a,{name}", f"{name},a", f"{{{name},a}}", f"{{a,{name}}}"):
+            with pytest.raises(UsageError, match=r"white space|empty") as caught:
+                expand_list(text.replace("w1\\ ", "w1\\\\ "), "-i")  # in a list, a backslash is two
+            assert caught.value.exit_code == 2
+    assert expand_list(as_list([name, "w1", name]), "-i") == [name, "w1", name]
+
+
+def test_a_backslash_keeps_a_space():
+    assert expand_list(r"\ w1,w1\ ,a b,a\ b,x{\ 1,2\ }", "o") == [" w1", "w1 ", "a b", "a b", "x 1", "x2 "]
+    assert expand_list("w{1, 2}x", "o") == ["w1x", "w 2x"]  # within an id, a space is one
+
+
+@given(st.lists(st.text("ab1{},.\\ '-\t", min_size=1), min_size=1, max_size=4))
 def test_a_list_is_read_as_the_ids_of_which_it_was_made(ids):
     assert expand_list(as_list(ids), "-i") == ids
 
 
-@pytest.mark.parametrize("text", ["", " ", ",", "a,", ",a", "a,,b", "\t,\n"])
+@pytest.mark.parametrize("text", ["", " ", ",", "a,", ",a", "a,,b", "\t,\n", "{a,}", "{,}"])
 def test_an_empty_id_is_never_all(text):
     with pytest.raises(UsageError) as caught:
         expand_list(text, "--instance-ids")

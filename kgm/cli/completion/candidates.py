@@ -172,21 +172,16 @@ def _names(kind: str, words: Sequence[str], environment: Mapping[str, str]) -> l
         )
         names = [one for each in kinds for one in groups.get(group or "", {}).get(each, [])]
     names = [name for name in names if is_clean(name)]
-    return [text for name in names if (text := _in_list(name)) is not None] if is_list else names
+    return [_in_list(name) for name in names if name] if is_list else names
 
 
-def _in_list(name: str) -> str | None:
-    """An id escaped for a list with commas and braces; None when a list cannot contain it."""
+def _in_list(name: str) -> str:
+    """An id escaped for a list with commas and braces."""
     if name == name.strip() and not re.search(r"[\\,{}]", name):
         return name
-    from kgm.model.errors import UsageError
-    from kgm.text.braces import expand_list
+    from kgm.text.braces import as_list
 
-    text = re.sub(r"([\\,{}])", r"\\\1", name)
-    try:
-        return text if expand_list(text, "") == [name] else None
-    except UsageError:
-        return None
+    return as_list([name])
 
 
 def _option(words: Sequence[str], names: Sequence[str]) -> str | None:
