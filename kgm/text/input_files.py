@@ -5,15 +5,17 @@ A shell's `<(command)` and `/dev/stdin` are pipes that are already open, and are
 
 from __future__ import annotations
 
+import codecs
 import errno
 import os
 import pathlib
 import shlex
 import stat
+import sys
 from collections.abc import Collection
 from typing import BinaryIO, Final
 
-from kgm.model.errors import RefusedError
+from kgm.model.errors import RefusedError, UsageError
 
 #: The limit for snapshots, cases and lists, in bytes. A group of 200,000 partitions takes 40 MB.
 MOST_BYTES: Final = 256 << 20
@@ -85,3 +87,23 @@ def read_input(path: str, most_bytes: int = MOST_BYTES) -> bytes:
             if len(data) <= most_bytes:
                 return data
     raise OSError(errno.EFBIG, f"it has more than {most_bytes >> 20} MiB", path)
+
+
+def read_input_or_stdin(path: str, most_bytes: int = MOST_BYTES) -> bytes:
+    """What `read_input` reads; for `-`, the bytes of stdin. Raises OSError."""
+    if path != "-":
+        return read_input(path, most_bytes)
+    if sys.stdin is None:
+        raise OSError(errno.EBADF, "stdin is closed")
+    data = sys.stdin.buffer.read(most_bytes + 1)
+    if len(data) > most_bytes:
+        raise OSError(errno.EFBIG, f"it has more than {most_bytes >> 20} MiB")
+    return data
+
+
+def without_mark(data: bytes, name: str) -> bytes:
+    """The data without a byte order mark, which is no part of the first word. name: of the file, for the message.
+    Raises UsageError for UTF-16."""
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise UsageError(f"{name} is in UTF-16", hint="save it as UTF-8, without a byte order mark")
+    return data.removeprefix(codecs.BOM_UTF8)

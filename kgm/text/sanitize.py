@@ -2,7 +2,8 @@
 broker: an id may contain escape sequences, line breaks, bidi marks or a spreadsheet formula (CWE-150, CWE-1236).
 
 `clean` is for terminals, prompts, logs and error messages, `csv_cell` for CSV and TSV. `json_text` removes characters
-that a terminal acts on from a JSON document without changing its value."""
+that a terminal acts on from a JSON document without changing its value. `name_line` and `name_of` do so for a list of
+names, one per line."""
 
 from __future__ import annotations
 
@@ -37,6 +38,10 @@ _seen: dict[str, bool] = {}
 _MOST_SEEN = 4096
 #: First characters of a formula in spreadsheets; the full-width ones count in Japanese input.
 _FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+#: Escapes as `clean` writes them.
+_ESCAPE = re.compile(r"\\(?:x([0-9a-f]{2})|u([0-9a-f]{4})|U(00(?:0[0-9a-f]|10)[0-9a-f]{4}))")
+#: The first character of a line that would be skipped: a comment, or a blank line.
+_SKIPPED = re.compile(r"\A(?:#(?=[ \t]|\Z)| (?= *\Z))")
 _UNUSUAL, _UNUSUAL_IN_JSON = re.compile(r"[^\x20-\x7e]"), re.compile(r"[^\x20-\x7e\n]")
 
 
@@ -79,6 +84,25 @@ def _shown(match: re.Match[str]) -> str:
 def clean_lines(text: str) -> str:
     """A text with several lines (a traceback, a usage message), each line cleaned."""
     return "\n".join(clean(line) for line in text.split("\n"))
+
+
+def name_line(name: str) -> str:
+    """The line for a name in a list of names: cleaned, and such that `name_of` returns exactly this name."""
+    text = _ESCAPE.sub(lambda match: match[0] if _meant(match) == match[0] else "\\x5c" + match[0][1:], name)
+    return clean(_SKIPPED.sub(lambda match: f"\\x{ord(match[0]):02x}", text))
+
+
+def name_of(line: str) -> str | None:
+    """The name on a line without its line end; None for a blank line and for a comment: a # that is alone or before a
+    space. All other lines are names as they are, but for the escapes that `name_line` writes."""
+    return None if not line.strip() or _SKIPPED.match(line) else _ESCAPE.sub(_meant, line)
+
+
+def _meant(match: re.Match[str]) -> str:
+    """The character of an escape that `name_line` may have written; any other text is itself."""
+    char = chr(int(match[1] or match[2] or match[3], 16))
+    is_surrogate = "\ud800" <= char <= "\udfff"  # no name on a broker has one
+    return char if char in "\\# " or (is_hidden(char) and not is_surrogate) else match[0]
 
 
 def csv_cell(text: str) -> str:

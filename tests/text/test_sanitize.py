@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgm.text.sanitize import clean, clean_lines, csv_cell, is_clean, json_text
-from tests.text.hostile import HOSTILE, VALUES, hidden, is_formula
+from kgm.text.sanitize import clean, clean_lines, csv_cell, is_clean, json_text, name_line, name_of
+from tests.text.hostile import HOSTILE, VALUES, WIRE, hidden, is_formula
 
 
 @pytest.mark.parametrize("text", HOSTILE)
@@ -51,3 +51,32 @@ def test_json_has_the_same_value_and_nothing_hidden(value):
     text = json_text(json.dumps(value, indent=2, ensure_ascii=False))
     assert json.loads(text) == value
     assert hidden(text) == []
+
+
+#: Names that differ in what a list of names could lose.
+NAMES = [
+    *WIRE, "#", "# x", "#x", "#\tx", " #x", " ", "  ", "\t", "a ", " a", "a", "a\r", "a\x85b", "\\", "\\\\", "a\\b", "\\x1b", "\x1b",
+    "\\x5c", "\\\x1b", "\\x23 x", "\\x1", "\\x41", "\\u2028", "\\ud800", "\\U0010ffff", "\\U00110000", "\\\\x20", "CORP\\name",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_name_comes_back_from_its_line(name):
+    line = name_line(name)
+    assert hidden(line, but="") == []
+    assert name_of(line) == name
+
+
+@given(st.text(st.characters(codec="utf-8"), min_size=1) | st.text("\\xuU015bcd# \t\x1b", min_size=1))
+def test_any_name_comes_back_from_its_line(name):
+    assert name_of(name_line(name)) == name
+
+
+@pytest.mark.parametrize("name", ["#x", "##", " a ", "a\\b", "\\#", "größe", "\\x41", "{a,b}", "\\ a"])
+def test_the_line_of_an_ordinary_name_is_the_name(name):
+    assert name_line(name) == name
+
+
+@pytest.mark.parametrize("line", ["", " ", "\t", "\u00a0", "#", "# x", "#\tx"])
+def test_blank_lines_and_comments_are_no_names(line):
+    assert name_of(line) is None

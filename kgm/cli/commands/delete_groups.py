@@ -39,7 +39,9 @@ def delete_groups(
     group: Annotated[list[str] | None, typer.Option("-g", "--group", help="A group; repeatable.")] = None,
     match: Annotated[str | None, typer.Option("--match", metavar="GLOB", help="Groups whose id matches.")] = None,
     from_file: Annotated[
-        str | None, typer.Option("--from-file", metavar="FILE", help="One group per line, # for comments; - is stdin.")
+        str | None,
+        typer.Option("--from-file", metavar="FILE",
+                     help="One group per line, as -o name prints it; '# ' begins a comment. - is stdin."),
     ] = None,
     topic: Annotated[
         list[str] | None,

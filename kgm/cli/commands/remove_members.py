@@ -51,7 +51,9 @@ def remove_members(
         typer.Option("--unit", metavar="PROCESS", help="All threads of a Kafka Streams process, by id or thread."),
     ] = None,
     from_file: Annotated[
-        str | None, typer.Option("--from-file", metavar="FILE", help="One id per line, # for comments; - is stdin.")
+        str | None,
+        typer.Option("--from-file", metavar="FILE",
+                     help="One id per line, as -o name prints it; '# ' begins a comment. - is stdin."),
     ] = None,
     match: Annotated[
         list[str] | None,

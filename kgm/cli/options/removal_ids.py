@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 from kgm.model.errors import MissingFileError, UsageError
 
 
@@ -28,22 +26,34 @@ def reason(text: str | None) -> str:
 
 
 def read_ids(name: str) -> tuple[str, ...]:
-    """The ids in a file, one per line. Raises MissingFileError if it does not exist, UsageError if it cannot be read or
-    has no ids, RefusedError if other users can write to it."""
-    from kgm.text.input_files import MOST_SETTINGS_BYTES, read_input, refuse_foreign
+    """The ids in a file, one per line, as `-o name` prints them. Only a line feed, or a carriage return and a line
+    feed, ends a line: everything else, such as a space at the end, is a part of the id.
 
+    Raises MissingFileError if the file does not exist, UsageError if it cannot be read or has no ids, RefusedError if
+    other users can write to it."""
+    from kgm.text.input_files import MOST_SETTINGS_BYTES, read_input_or_stdin, refuse_foreign, without_mark
+    from kgm.text.sanitize import name_of
+
+    what = f"--from-file {name}"
     if name != "-":
         refuse_foreign(name, "who is removed")
     try:
-        text = sys.stdin.read() if name == "-" else read_input(name, MOST_SETTINGS_BYTES).decode("utf-8")
+        data = read_input_or_stdin(name, MOST_SETTINGS_BYTES)
+        text = without_mark(data, f"{what}: the file").decode("utf-8")
     except FileNotFoundError as error:
-        raise MissingFileError(f"--from-file {name}: {error.strerror or error}") from error
+        raise MissingFileError(f"{what}: {error.strerror or error}") from error
     except OSError as error:
-        raise UsageError(f"--from-file {name}: {error.strerror or error}") from error
+        raise UsageError(f"{what}: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
-        raise UsageError(f"--from-file {name}: the file is not UTF-8 text") from error
-    lines = [line.strip() for line in text.splitlines()]
-    ids = tuple(line for line in lines if line and not line.startswith("#"))
+        raise UsageError(f"{what}: the file is not UTF-8 text") from error
+    lines = [line.removesuffix("\r") for line in text.split("\n")]
+    for number, line in enumerate(lines, 1):
+        if "\r" in line:
+            raise UsageError(
+                f"{what}, line {number}: a carriage return is within the line",
+                hint=r"end lines with a line feed; a carriage return that is a part of an id is written \x0d",
+            )
+    ids = tuple(one for one in map(name_of, lines) if one is not None)
     if not ids:
-        raise UsageError(f"--from-file {name}: the file contains no id", hint="an empty list never means all members")
+        raise UsageError(f"{what}: the file contains no id", hint="an empty list never means all members")
     return ids

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
@@ -57,15 +56,10 @@ def _refuse_unread(document: Any, group_ids: Collection[str]) -> None:
 
 
 def _read_json(path: str) -> Any:
-    from kgm.text.input_files import MOST_BYTES, read_input
+    from kgm.text.input_files import read_input_or_stdin
 
     try:
-        if path == "-":
-            text = sys.stdin.read(MOST_BYTES + 1)
-            if len(text) > MOST_BYTES:
-                raise UsageError(f"stdin is not a snapshot: it has more than {MOST_BYTES >> 20} MiB")
-            return json.loads(text)
-        return json.loads(read_input(path).decode("utf-8"))
+        return json.loads(read_input_or_stdin(path).decode("utf-8"))
     except FileNotFoundError:
         raise MissingFileError(f"file {path} does not exist") from None
     except OSError as error:

@@ -21,7 +21,7 @@ from kgm.cli.output.table_text import TableStyle, columns_that_fit, fold, styled
 from kgm.client import AdminClient
 from kgm.model.errors import KgmError
 from kgm.text.names import visible
-from kgm.text.sanitize import clean, csv_cell, json_text
+from kgm.text.sanitize import clean, csv_cell, json_text, name_line
 from kgm.text.timestamps import rfc3339
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def _pieces(report: Report, options: OutputOptions) -> Iterator[str]:
 
             yield from (line + "\n" for line in yaml_lines(envelope(report)))
         case "name":
-            yield from (clean(name) + "\n" for name in report.names)
+            yield from (name_line(name) + "\n" for name in report.names)
         case "csv" | "tsv":
             yield from _separated(report, options)
         case "markdown":

@@ -5,13 +5,12 @@ file gives the same credentials. Characters outside Latin-1 are written \uXXXX. 
 order mark does not become part of the first key. And if a backslash at the end of a line makes the next line, which
 sets a secret, part of the value before it, that is an error, because values of other settings are shown."""
 
-import codecs
 import re
 from collections.abc import Iterator
 
 from kgm.model.client_settings import USED, is_named, is_secret
 from kgm.model.errors import MissingFileError, UsageError
-from kgm.text.input_files import MOST_SETTINGS_BYTES, read_input
+from kgm.text.input_files import MOST_SETTINGS_BYTES, read_input, without_mark
 
 _BLANK = " \t\f"
 #: Key, separator (blanks around at most one = or :), value.
@@ -38,10 +37,8 @@ def read_numbered_properties(path: str) -> dict[str, tuple[str, range]]:
         raise MissingFileError(f"properties file {path} does not exist") from None
     except OSError as error:
         raise UsageError(f"properties file {path} cannot be read: {error.strerror}") from None
-    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        raise UsageError(f"properties file {path} is in UTF-16", hint="save it as UTF-8, without a byte order mark")
     properties = {}
-    for number, parts in _logical_lines(data.removeprefix(codecs.BOM_UTF8).decode("latin-1")):
+    for number, parts in _logical_lines(without_mark(data, f"properties file {path}").decode("latin-1")):
         match = _LINE.fullmatch("".join(parts))
         assert match is not None  # every backslash is followed by a character
         try:

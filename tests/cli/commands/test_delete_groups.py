@@ -92,7 +92,7 @@ def test_groups_from_everywhere_in_the_order_asked(delete, proxy, dead, tmp_path
 
 def test_groups_from_standard_input(delete, dead, monkeypatch):
     one = dead()
-    monkeypatch.setattr(sys, "stdin", io.StringIO(f"{one}\n"))
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(f"{one}\n".encode())))
     code, document, _ = delete("--from-file", "-", *NOW, "--yes")
     assert (code, shown(document)) == (0, [(one, None, "removed")])
 

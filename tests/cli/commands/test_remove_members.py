@@ -78,7 +78,7 @@ def test_the_json_is_the_contract(remove, proxy, group, form):  # noqa: F811
 def test_ids_from_everywhere_in_one_request(remove, proxy, group, form, tmp_path):  # noqa: F811
     *_, dynamic = form("s-1", "s-2", "x", "y", None)
     file = tmp_path / "ids"
-    file.write_text("# the old ones\nx\n\n  y  \nx\n")
+    file.write_text("# the old ones\nx\n\ny\r\nx\n")
     code, document, err = remove(
         "--instance-ids", "s-{1..3}", "--member-ids", dynamic.member_id, "--from-file", str(file), "--match", "s-*",
         "--yes", "--ignore-missing",
@@ -195,7 +195,7 @@ def test_no_group_is_a_usage_error(proxy):  # noqa: F811
 @pytest.mark.slow
 def test_ids_from_standard_input(remove, form, monkeypatch):  # noqa: F811
     form("a", "b")
-    monkeypatch.setattr(sys, "stdin", io.StringIO("a\n"))
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a\n")))
     code, document, _ = remove("--from-file", "-", "--yes")
     assert (code, shown(document)) == (0, [("a", "removed", None)])
 
