@@ -38,7 +38,9 @@ class DeletionRequest:
             raise UsageError("no groups are named", hint=hint)
         if self.topics and self.is_stale:
             raise UsageError("--topic and --stale-topics exclude each other")
-        if any(not one.strip() for one in (*self.group_ids, *self.topics)):
+        # Kafka allows groups with blank ids, but no such topics; the command line refuses both where they may be a
+        # shell variable that is not set.
+        if not all(self.group_ids) or any(not one.strip() for one in self.topics):
             raise UsageError("an empty name is given", hint="an empty name never means all")
         check_reason(self.reason)
 

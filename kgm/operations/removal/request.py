@@ -37,7 +37,8 @@ class RemovalRequest:
     library: str | None = None
 
     def __post_init__(self) -> None:
-        if not self.group_id.strip():
+        # Kafka allows blank ids; the command line refuses them where they may be a shell variable that is not set.
+        if not self.group_id:
             raise UsageError("no group is given", hint="kgm remove-members GROUP --instance-ids ID")
         named = (*self.instance_ids, *self.member_ids, *self.identities, *self.patterns, *self.processes)
         if not named:
@@ -46,6 +47,6 @@ class RemovalRequest:
                 "all members"
             )
             raise UsageError("no members are named", hint=hint)
-        if any(not one.strip() for one in named):
+        if not all(named) or any(not one.strip() for one in (*self.patterns, *self.processes)):
             raise UsageError("an empty id or pattern is given", hint="an empty id never means all members")
         check_reason(self.reason)

@@ -90,9 +90,14 @@ def test_stale_topics_are_known_only_from_members():
 
 @pytest.mark.parametrize(
     "asked",
-    [{}, {"group_ids": (" ",)}, {"group_ids": ("g",), "topics": ("",)}, {"group_ids": ("g",), "topics": ("t",), "is_stale": True},
-     {"group_ids": ("g",), "reason": "two\nlines"}],
+    [{}, {"group_ids": ("",)}, {"group_ids": ("g",), "topics": (" ",)},
+     {"group_ids": ("g",), "topics": ("t",), "is_stale": True}, {"group_ids": ("g",), "reason": "two\nlines"}],
 )  # fmt: skip
 def test_an_empty_list_never_means_all(asked):
     with pytest.raises(UsageError):
         DeletionRequest(**asked)
+
+
+def test_a_blank_id_is_the_name_of_a_group():
+    found = targets_of(DeletionRequest(group_ids=(" ",)), (" ",), {" ": group()})
+    assert [(one.group_id, one.is_there) for one in found] == [(" ", True)]

@@ -4,7 +4,7 @@ import pytest
 
 from kgm.client import connect
 from kgm.client.leave_group import MemberToRemove
-from kgm.model.errors import AuthorizationError, ErrorCode, RefusedError, UnreachableError
+from kgm.model.errors import AuthorizationError, ErrorCode, RefusedError, UnreachableError, UsageError
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.operations.change.carrying_out import StaleVerdictError
 from kgm.operations.change.operator import HumanOperator
@@ -464,3 +464,10 @@ def test_share_groups_are_refused(proxy):
     shared = GroupSnapshot(group_id="g", type="share", state="Stable", members=(member("m"),))
     with connect(proxy.bootstrap, timeout_ms=BUDGET_MS) as cluster, pytest.raises(RefusedError, match="share"):
         check_supported(cluster, plan_of(shared, member_ids=["m"]))
+
+
+def test_a_blank_id_is_an_id_and_an_empty_one_never_means_all():
+    assert RemovalRequest(group_id=" ", instance_ids=(" ",)).instance_ids == (" ",)
+    for asked in ({"group_id": ""}, {"instance_ids": ("",)}, {"patterns": (" ",)}, {"processes": (" ",)}):
+        with pytest.raises(UsageError):
+            RemovalRequest(**{"group_id": "g", "instance_ids": ("a",), **asked})
