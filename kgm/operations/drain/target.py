@@ -84,7 +84,8 @@ def _is_on(client_host: str, host: str) -> bool:
 
 
 def with_addresses(hosts: Iterable[str]) -> tuple[str, ...]:
-    """The hosts, with names resolved to their addresses. Raises NotFoundError for a name that has none."""
+    """The hosts, with names resolved to their addresses. Raises NotFoundError for a name that has none, and UsageError
+    for a network that is none."""
     return tuple(dict.fromkeys(address for host in hosts for address in _addresses(host)))
 
 
@@ -95,6 +96,8 @@ def _addresses(host: str) -> list[str]:
         pass
     else:
         return [host]
+    if "/" in host:  # no name or address has one
+        raise UsageError(f"--host: {host} is not a network", hint="--host 10.0.3.0/24")
     if _GLOB & set(host):
         return [host]
     try:

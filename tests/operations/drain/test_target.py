@@ -74,3 +74,12 @@ def test_names_of_hosts_become_their_addresses():
 def test_a_name_without_an_address_is_an_error():
     with pytest.raises(NotFoundError, match=r"host no-such-host\.invalid has no address"):
         with_addresses(["no-such-host.invalid"])
+
+
+@pytest.mark.parametrize(
+    "host", ["127.0.0.1/99", "10.0.0.0/255.0.255.0", "10.0.0.*/24", "::1/129", "host/24", "/10.0.3.17"]
+)
+def test_a_network_that_is_none_is_a_usage_error(host):
+    with pytest.raises(UsageError, match="is not a network") as caught:
+        with_addresses([host])
+    assert caught.value.exit_code == 2
