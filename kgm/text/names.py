@@ -4,10 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from itertools import groupby
-from typing import TypeAlias
+from typing import Final, TypeAlias
+
+from kgm.model.errors import UsageError
 
 #: The key that names are compared by.
 NaturalKey: TypeAlias = tuple[list[tuple[bool, int, str]], str]
+#: The longest string of Kafka's protocol, in bytes.
+_MOST_BYTES: Final = 32767
+
+
+def check_name(name: str, what: str) -> None:
+    """A check of a name that somebody typed before it is sent. what: the option, or what the name is of. Raises
+    UsageError for a name that Kafka's protocol cannot carry."""
+    try:
+        size = len(name.encode())
+    except UnicodeEncodeError:  # Python keeps such bytes of the command line as halves of surrogate pairs
+        raise UsageError(f"{what}: {name[:99]!r} is not UTF-8", hint="names in Kafka are UTF-8") from None
+    if size > _MOST_BYTES:
+        raise UsageError(f"{what}: {name[:33]!r}... has {size} bytes; Kafka's protocol allows {_MOST_BYTES}")
 
 
 def natural(name: str) -> NaturalKey:

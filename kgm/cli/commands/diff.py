@@ -11,6 +11,7 @@ from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
 from kgm.cli.output.report import Cell, Column, Report, Table, cluster_json, emit
 from kgm.model.errors import ConditionNotMet, UsageError
+from kgm.text.names import check_name
 
 if TYPE_CHECKING:
     from kgm.model.changes import Changed, Changes
@@ -73,6 +74,7 @@ def _side(text: str) -> Side:
         return read_snapshots(text)
     if not name:
         raise UsageError(f"{text}: no group is named", hint="kgm diff SNAPSHOT live:GROUP")
+    check_name(name, "the name of a group")
     return LiveGroups(group_id=name)
 
 

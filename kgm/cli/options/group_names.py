@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kgm.model.errors import UsageError
+from kgm.text.names import check_name
 
 #: Command parameters that name or select groups. `group` is an option if there is `groups`, otherwise an argument.
 _NAMES = ("group", "groups", "group_option")
@@ -14,7 +15,8 @@ _PATTERNS = ("match", "patterns")
 
 
 def check_group_names(values: Mapping[str, Any]) -> None:
-    """Raises UsageError for an empty name or pattern. values: the parameters of a command."""
+    """Raises UsageError for a name that is empty or cannot be sent, and for an empty pattern. values: the parameters of
+    a command."""
     for name in (*_NAMES, *_PATTERNS):
         value = values.get(name)
         for text in [value] if isinstance(value, str) else value or ():
@@ -26,6 +28,8 @@ def check_group_names(values: Mapping[str, Any]) -> None:
             if not (text.strip() if is_argument else text):
                 hint = "is a shell variable unset? A group whose id is blank is named by an option: -g ' '"
                 raise UsageError("the name of a group is empty", hint=hint)
+            if name in _NAMES:
+                check_name(text, "the name of a group")
 
 
 def maybe_group(group: str | None, option: str | None) -> str | None:

@@ -32,6 +32,7 @@ def read_ids(name: str) -> tuple[str, ...]:
     Raises MissingFileError if the file does not exist, UsageError if it cannot be read or has no ids, RefusedError if
     other users can write to it."""
     from kgm.text.input_files import MOST_SETTINGS_BYTES, read_input_or_stdin, refuse_foreign, without_mark
+    from kgm.text.names import check_name
     from kgm.text.sanitize import name_of
 
     what = f"--from-file {name}"
@@ -53,6 +54,7 @@ def read_ids(name: str) -> tuple[str, ...]:
                 f"{what}, line {number}: a carriage return is within the line",
                 hint=r"end lines with a line feed; a carriage return that is a part of an id is written \x0d",
             )
+        check_name(line, f"{what}, line {number}")
     ids = tuple(one for one in map(name_of, lines) if one is not None)
     if not ids:
         raise UsageError(f"{what}: the file contains no id", hint="an empty list never means all members")

@@ -20,7 +20,16 @@ def listed_ids(values: Iterable[str] | None, option: str) -> tuple[str, ...]:
     """The ids of a repeatable option, with their commas and braces. Raises UsageError."""
     from kgm.text.braces import expand_list
 
-    return tuple(name for value in values or () for name in expand_list(value, option))
+    return _checked((name for value in values or () for name in expand_list(value, option)), option)
+
+
+def _checked(names: Iterable[str], option: str) -> tuple[str, ...]:
+    from kgm.text.names import check_name
+
+    found = tuple(names)
+    for name in found:
+        check_name(name, option)
+    return found
 
 
 def known_word(word: str, option: str, known: Sequence[str]) -> str:
@@ -34,8 +43,8 @@ def known_word(word: str, option: str, known: Sequence[str]) -> str:
 
 
 def topic_names(values: list[str] | None) -> list[str]:
-    """The names in --topic. Raises UsageError if the option is given without a name."""
-    names = split_words(values)
+    """The names in --topic. Raises UsageError if the option is given without a name, or with one that cannot be."""
+    names = list(_checked(split_words(values), "--topic"))
     if values and not names:
         raise UsageError("--topic: the name of the topic is empty")
     return names
