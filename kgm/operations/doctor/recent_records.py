@@ -14,6 +14,7 @@ from kgm.model.snapshot import MemberSnapshot
 from kgm.model.takeovers import ran_together
 from kgm.operations.doctor.findings import Finding, Severity
 from kgm.operations.doctor.group_facts import GroupFacts
+from kgm.text.braces import as_list
 from kgm.text.durations import show_duration
 from kgm.text.names import in_order
 from kgm.text.wording import many, some
@@ -109,7 +110,7 @@ def short_sessions(facts: GroupFacts) -> Iterator[Finding]:
             for name in in_order(absences)[:5]
         ),
         about=in_order(absences),
-        run=("simulate-bounce", "--instance-ids", in_order(absences)[0],
+        run=("simulate-bounce", "--instance-ids", as_list(in_order(absences)[:1]),
              "--restart-time", f"{longest.duration_ms // 1000}s",
              "--session-timeout", f"{tried_ms // 1000}s"),
     )  # fmt: skip

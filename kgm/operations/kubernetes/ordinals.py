@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from kgm.text.braces import as_list
+
 _POD: Final = re.compile(r"(.*[^-])-(0|[1-9]\d{0,8})")
 
 
@@ -27,10 +29,10 @@ class NumberedPod:
 def braced(names: Sequence[str]) -> str:
     """A list of names in the form that `--instance-ids` takes: `app-{2..4}` for app-2, app-3 and app-4."""
     numbered = [NumberedPod.of(name) for name in names]
-    if len(names) < 2 or any(re.search(r"[{},\\]", name) for name in names):
-        return ",".join(names)
+    if len(names) < 2:
+        return as_list(names)
     ordinals = [one.ordinal for one in numbered if one is not None]
     sets = {None if one is None else one.stateful_set for one in numbered}
     if None in sets or len(sets) != 1 or ordinals != list(range(ordinals[0], ordinals[0] + len(ordinals))):
-        return ",".join(names)
-    return f"{sets.pop()}-{{{ordinals[0]}..{ordinals[-1]}}}"
+        return as_list(names)
+    return f"{as_list(filter(None, sets))}-{{{ordinals[0]}..{ordinals[-1]}}}"

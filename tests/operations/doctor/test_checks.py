@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import replace
 
 import pytest
@@ -17,6 +18,7 @@ from kgm.operations.doctor.findings import Severity
 from kgm.operations.doctor.group_facts import GroupFacts
 from kgm.operations.doctor.identity import generated_form
 from kgm.operations.doctor.known_removals import KnownRemoval
+from kgm.text.braces import expand_list
 from kgm.text.wording import some
 
 NOW = 1_800_000_000_000
@@ -299,13 +301,16 @@ def test_one_instance_id_and_several_processes():
     assert found(recorded=[replace(each, at_ms=each.at_ms - 2 * HOUR) for each in past]) == []
 
 
-def test_restarts_longer_than_the_session():
-    a, b = member("seat-1", [0, 1]), member("seat-2", [2, 3])
-    past = [record(60_000, 1, a, b), record(40_000, 2, b), record(32_500, 3, member("seat-1", [0, 1], start=2), b)]
+@pytest.mark.parametrize("seat", ["seat-1", " seat,1"])
+def test_restarts_longer_than_the_session(seat):
+    a, b = member(seat, [0, 1]), member("seat-2", [2, 3])
+    past = [record(60_000, 1, a, b), record(40_000, 2, b), record(32_500, 3, member(seat, [0, 1], start=2), b)]
     (one,) = found(recorded=past)
-    assert (one.check, one.about) == ("session-too-short", ("seat-1",))
+    assert (one.check, one.about) == ("session-too-short", (seat,))
     assert "above 17500" in one.message
-    assert one.evidence == ("seat-1 was away for about 17s; its session timeout is 10s",)
+    assert one.evidence == (f"{seat} was away for about 17s; its session timeout is 10s",)
+    words = shlex.split(one.next_command)
+    assert expand_list(words[words.index("--instance-ids") + 1], "-i") == [seat]
     assert "--restart-time 17s --session-timeout 27s" in one.next_command
     assert found(recorded=past[:2]) == []
 

@@ -25,6 +25,8 @@ def test_names(name, parts):
     [
         (["app-2", "app-3", "app-4"], "app-{2..4}"), (["app-2"], "app-2"), (["app-2", "app-4"], "app-2,app-4"),
         (["a-1", "b-2"], "a-1,b-2"), (["x", "app-3"], "x,app-3"),
+        ([" app-1", " app-2"], r"\ app-{1..2}"), ([" app-1"], r"\ app-1"), (["a,b-1", "a,b-2"], r"a\,b-{1..2}"),
+        (["a,b", "x "], r"a\,b,x\ "), (["{1..2}-1"], r"\{1..2\}-1"),
     ],
 )  # fmt: skip
 def test_a_list_is_written_so_that_it_is_read_as_the_same(names, text):
