@@ -11,16 +11,23 @@ from kgm.client.offsets_topic import partition_log
 from kgm.client.offsets_topic.group_tail import GroupRecordTail, RawRecord
 from kgm.java.partitions import partition_for
 from kgm.model.errors import KgmError
+from kgm.operations.doctor.findings import SkippedChecks
 
+_CHECKS: Final = (
+    "duplicate-instance-id",
+    "session-too-short",
+    "max-poll-exceeded",
+    "frequent-rebalances",
+    "offsets-expire-soon",
+    "idle-group",
+)
 #: The share of the remaining time that reading the coordinators' logs may take.
 LOG_SHARE: Final = 0.3
 
 
 class CoordinatorRecords:
     """Reads them back. If there are many groups, it keeps those of a few partitions of the log at a time: all of them
-    would take more memory than everything else.
-
-    unread_because: why they could not be read; None if they could."""
+    would take more memory than everything else."""
 
     def __init__(self, cluster: AdminClient) -> None:
         self._cluster = cluster
@@ -28,7 +35,13 @@ class CoordinatorRecords:
         #: By partition: the groups, if they are many, and the records of those that are kept.
         self._groups: dict[int, list[str]] = {}
         self._kept: dict[int, Mapping[str, Sequence[RawRecord]]] = {}
-        self.unread_because: str | None = None
+        self._unread_because: str | None = None
+
+    @property
+    def skipped(self) -> list[SkippedChecks]:
+        """The checks that need the records, if these could not be read."""
+        why = self._unread_because
+        return [] if why is None else [SkippedChecks(checks=_CHECKS, why=why)]
 
     def in_log_order(self, group_ids: Sequence[str]) -> Sequence[str]:
         """The groups that will be asked for. If they are many, those of one partition follow one another."""
@@ -56,9 +69,9 @@ class CoordinatorRecords:
 
     def _read(self, group_ids: Sequence[str]) -> Mapping[str, Sequence[RawRecord]]:
         """Once this has failed, it reads no more, and leaves the time to the other checks."""
-        if self.unread_because is not None or not group_ids:
+        if self._unread_because is not None or not group_ids:
             return {}
         tail = GroupRecordTail(self._cluster, group_ids)
         records = tail.read_back(self._cluster.deadline.part(LOG_SHARE))
-        self.unread_because = tail.unreadable_because or tail.interrupted_because
+        self._unread_because = tail.unreadable_because or tail.interrupted_because
         return records

@@ -68,14 +68,6 @@ _MAX_SESSION: Final = "group.max.session.timeout.ms"
 _MOST_LOGS: Final = 10
 _CHECK_OF_IDLE: Final = "idle-group"
 _CHECK_OF_POLLS: Final = "max-poll-exceeded"
-_CHECKS_OF_LOG: Final = (
-    "duplicate-instance-id",
-    "session-too-short",
-    "max-poll-exceeded",
-    "frequent-rebalances",
-    "offsets-expire-soon",
-    _CHECK_OF_IDLE,
-)
 #: Brokers 4.0 and later enable consumer groups with this feature; the setting exists in every version that can have
 #: them.
 _GROUP_VERSION: Final = "group.version"
@@ -177,10 +169,7 @@ def diagnose(
             errors=list(selection.errors),
             waiting=WaitingPartitions(cluster),
             records=CoordinatorRecords(cluster),
-        )
-        # The group the consumer would join: the one in its settings, or the only one examined.
-        queries.joined_group = (consumer_settings or {}).get("group.id") or (
-            selection.group_ids[0] if len(selection.group_ids) == 1 else None
+            joined_group=_joined_group(consumer_settings or {}, selection.group_ids),
         )
 
         def described_once() -> Iterator[tuple[_Described, None]]:
@@ -196,8 +185,7 @@ def diagnose(
                 yield described, None
 
         queries.examine(described_once())
-    if queries.records.unread_because is not None:
-        queries.skipped.append(SkippedChecks(checks=_CHECKS_OF_LOG, why=queries.records.unread_because))
+    queries.skipped += queries.records.skipped
     if is_skipped:
         queries.skipped.append(
             SkippedChecks(checks=_CHECKS_OF_WINDOW, why="groups were described once (--window 0s)", is_choice=True)
@@ -221,6 +209,11 @@ def diagnose(
         listing=selection.listing,
         is_blind=selection.listing is not None and cluster.hides_all_groups(selection.listing),
     )
+
+
+def _joined_group(consumer_settings: Mapping[str, str], group_ids: Sequence[str]) -> str | None:
+    """The group that a consumer with these settings would join: the one they name, or the only one examined."""
+    return consumer_settings.get("group.id") or (group_ids[0] if len(group_ids) == 1 else None)
 
 
 def _sorted(
@@ -266,8 +259,7 @@ class _ClusterQueries:
     errors: list[KgmError]
     waiting: WaitingPartitions
     records: CoordinatorRecords
-    #: The group that a consumer with `consumer_settings` would join.
-    joined_group: str | None = None
+    joined_group: str | None
     findings: list[Finding] = field(default_factory=list)
     skipped: list[SkippedChecks] = field(default_factory=list)
     skipped_of_groups: list[SkippedChecks] = field(default_factory=list)

@@ -158,8 +158,8 @@ def _is_foreign(writer: ClientLibrary | None, group: StartingGroup) -> bool:
 
 
 def is_played(client: ClientLibrary, assignor: str) -> bool:
-    """Whether the client is certain to use a library whose consumers kgm plays. One that is likely Java is if the others
-    that it may be do the same as Java's with this assignor."""
+    """Whether the client is certain to use a library whose consumers kgm plays. One that is likely Java's counts if the
+    other libraries that it may be do the same with this assignor."""
     names = client.candidates or (client.name,)
     others = [name for name in names if name not in PLAYED]
     if not others:
