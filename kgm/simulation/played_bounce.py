@@ -13,11 +13,13 @@ from kgm.simulation.plan.client_library import STICKY
 from kgm.simulation.plan.played_settings import broker_settings_of
 from kgm.simulation.plan.starting_group import StartingGroup
 from kgm.simulation.play.draw import SILENT_CLOSE, Draw
-from kgm.simulation.report.caveats import Caveats, caveats, session_caveats
+from kgm.simulation.report.caveats import MIGRATION_POLICY, Caveats, caveats, session_caveats
 from kgm.simulation.report.prediction import Ranges, TimeRange
 from kgm.simulation.report.ranges import ranges_of, stopped_range_ms, typical_of
 from kgm.simulation.simulation import FEWEST_DRAWS, Simulation
 
+#: The migration policies besides the default one.
+_OTHER_POLICIES = ("upgrade", "downgrade", "disabled")
 #: The default of group.min.session.timeout.ms.
 SHORTEST_SESSION_MS = 6_000
 _COOPERATIVE = "cooperative-sticky"
@@ -33,9 +35,9 @@ class PlayedBounce:
     draws. rebalances: of the first draw. are_alike: whether the draws differ only in times. has_rebalances: whether any
     of them has a rebalance or another generation. is_certain: whether only times can differ. is_open,
     is_left_to_chance: why even draws that agree prove nothing. depends_on_version: whether another version that the
-    broker may run behaves differently. caveats: without the group's own. session_caveats: about a session timeout that
-    had to be assumed. depends_on_ids: whether member ids were drawn, or members do something for which the caveats name
-    them."""
+    broker may run behaves differently. depends_on_policy: whether members migrate, and the broker's policy for that is
+    not known. caveats: without the group's own. session_caveats: about a session timeout that had to be assumed.
+    depends_on_ids: whether member ids were drawn, or members do something for which the caveats name them."""
 
     typical: Draw
     number: int
@@ -49,6 +51,7 @@ class PlayedBounce:
     is_open: bool
     is_left_to_chance: bool
     depends_on_version: bool
+    depends_on_policy: bool
     caveats: Caveats
     session_caveats: tuple[str, ...]
     depends_on_ids: bool
@@ -58,12 +61,13 @@ class PlayedBounce:
 class BounceToPlay:
     """draws: how often to play what is random, at most. assumed_sessions: the member ids of a classic group whose
     session timeout is not known. versions: the same simulation with each other version that the broker may run, if its
-    coordinator behaves differently."""
+    coordinator behaves differently. policies: the same for each other migration policy that the broker may have."""
 
     simulation: Simulation
     draws: int
     assumed_sessions: frozenset[str]
     versions: tuple[Simulation, ...]
+    policies: tuple[Simulation, ...] = ()
 
     @classmethod
     def of(cls, snapshot: GroupSnapshot, plan: Plan, simulation: Simulation, draws: int) -> "BounceToPlay":
@@ -75,6 +79,7 @@ class BounceToPlay:
             draws=draws,
             assumed_sessions=frozenset(unknown) if is_assumed else frozenset(),
             versions=tuple(_with_other_versions(snapshot, plan, simulation)),
+            policies=_with_other_policies(snapshot, simulation),
         )
 
     def play(self) -> PlayedBounce:
@@ -87,8 +92,9 @@ class BounceToPlay:
         shorter = _with_shorter_session(simulation, self.assumed_sessions, drawn)
         led = _led_by_each(simulation, drawn)
         deleted = _when_deleted(simulation, (*drawn, *extreme))
-        others = _of_other_versions(self.versions, drawn)
-        extremes = (*extreme, *shorter, *led, *deleted, *others, *_of_other_clients(simulation, drawn))
+        others = _of_other_brokers(self.versions, drawn, max(FEWEST_DRAWS, len(drawn)))
+        refusing = _of_other_brokers(self.policies, drawn, max(FEWEST_DRAWS, len(drawn) // len(_OTHER_POLICIES)))
+        extremes = (*extreme, *shorter, *led, *deleted, *others, *refusing, *_of_other_clients(simulation, drawn))
         every = (*drawn, *extremes)
         is_certain = simulation.is_certain(drawn[0])
         number = typical_of(drawn)
@@ -105,6 +111,7 @@ class BounceToPlay:
             is_open=any(draw.has_random_ids or draw.follows_map_order or not draw.became_stable for draw in every),
             is_left_to_chance=_is_left_to_chance(simulation, drawn),
             depends_on_version=bool(others),
+            depends_on_policy=bool(self.policies),
             caveats=caveats(group, simulation.plan, simulation.settings, (*drawn, *extreme), is_certain=is_certain),
             session_caveats=session_caveats(shorter, SHORTEST_SESSION_MS),
             depends_on_ids=any(map(_depends_on_ids, every)),
@@ -127,6 +134,19 @@ def _with_other_versions(snapshot: GroupSnapshot, plan: Plan, simulation: Simula
             other = Simulation.of(snapshot, replace(plan, kafka_version=version, other_versions=()), simulation.seed)
             others.append(simulation.like(other))
     return others
+
+
+def _with_other_policies(snapshot: GroupSnapshot, simulation: Simulation) -> tuple[Simulation, ...]:
+    """The simulation with each other migration policy, if members migrate and the broker's policy is not known. A
+    group without a coordinator is made up: its broker has Kafka's defaults."""
+    plan = simulation.plan
+    if not plan.migrate or MIGRATION_POLICY in plan.settings or snapshot.coordinator is None:
+        return ()
+    settings = simulation.settings
+    return tuple(
+        replace(simulation, settings=replace(settings, group_consumer_migration_policy=policy))
+        for policy in _OTHER_POLICIES
+    )
 
 
 def _with_shorter_session(
@@ -164,12 +184,12 @@ def _when_deleted(simulation: Simulation, played: Sequence[Draw]) -> Sequence[Dr
     return _other_than(played, simulation.play_deleted)
 
 
-def _of_other_versions(versions: Sequence[Simulation], drawn: Sequence[Draw]) -> Sequence[Draw]:
-    """The same number of draws with each other version. No draws if the outcomes are the same as in `drawn`."""
+def _of_other_brokers(brokers: Sequence[Simulation], drawn: Sequence[Draw], draws: int) -> Sequence[Draw]:
+    """So many draws with each other broker that it may be. No draws if the outcomes are the same as in `drawn`."""
     others: list[Draw] = []
-    for other in versions:
+    for other in brokers:
         with contextlib.suppress(TimedOutError):
-            others += other.play(max(FEWEST_DRAWS, len(drawn)))
+            others += other.play(draws)
     return _other_than(drawn, lambda: others)
 
 

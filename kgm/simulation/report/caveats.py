@@ -21,6 +21,8 @@ _MOST_IDS = 5
 #: A restart that is within this fraction of a short session timeout takes about as long.
 _CLOSE = 4
 INITIAL_DELAY = "group.initial.rebalance.delay.ms"
+#: Which members of the other protocol a broker lets into a group (KIP-848).
+MIGRATION_POLICY = "group.consumer.migration.policy"
 
 
 class Caveats(NamedTuple):
@@ -113,6 +115,19 @@ def version_caveats(snapshot: GroupSnapshot, plan: Plan, *, depends_on_version: 
     text = (
         f"the broker may also be Kafka {' or '.join(map(str, plan.other_versions))}, whose coordinator does something "
         f"else here: the ranges include that. The result shown is for {plan.kafka_version} (--kafka-version)"
+    )
+    return (text,)
+
+
+def policy_caveats(*, depends_on_policy: bool) -> tuple[str, ...]:
+    """What the unknown migration policy of the broker would change. depends_on_policy: whether members migrate, and it
+    is not known."""
+    if not depends_on_policy:
+        return ()
+    text = (
+        f"the broker's {MIGRATION_POLICY} is not known: a broker that does not upgrade groups refuses members that "
+        f"return with the consumer protocol, and the ranges include that. The result shown is for bidirectional "
+        f"(--set {MIGRATION_POLICY}=bidirectional)"
     )
     return (text,)
 
@@ -255,7 +270,7 @@ def _refused(group: StartingGroup, plan: Plan, settings: BrokerSettings, draws: 
             f"{writer} writes user data into assignments, so the broker takes it for a custom assignor. Change to "
             "range or roundrobin first"
             if settings.may_upgrade
-            else f"group.consumer.migration.policy is {settings.group_consumer_migration_policy}. Change it first"
+            else f"{MIGRATION_POLICY} is {settings.group_consumer_migration_policy}. Change it first"
         )
         texts.append(
             "the broker refuses to upgrade the group (GROUP_ID_NOT_FOUND, which clients treat as fatal): "

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from kgm.model.errors import ConditionNotMet, NotFoundError, TimedOutError, UsageError
-from kgm.model.snapshot import TopicSnapshot
+from kgm.model.snapshot import CoordinatorNode, TopicSnapshot
 from kgm.model.work import MemberWork
 from kgm.operations.bounce.group import BounceGroup, made_up_group
 from kgm.operations.bounce.prediction import Gates, predict_bounce, simulate
@@ -17,6 +17,11 @@ from kgm.simulation.plan.bounce_plan import GroupProtocol, MemberOrder, Membersh
 TOPICS = [TopicSnapshot(name="t", partitions=12)]
 STATIC = made_up_group(3, TOPICS)
 DYNAMIC = made_up_group(3, TOPICS, membership=Membership.DYNAMIC)
+#: A group of a broker whose settings are not known.
+RECORDED = BounceGroup(
+    snapshot=replace(STATIC.snapshot, coordinator=CoordinatorNode(id=1, host="127.0.0.1", port=9092))
+)
+POLICY = "group.consumer.migration.policy"
 
 
 def names(predicted):
@@ -181,3 +186,32 @@ def test_gates_look_at_the_plan_as_it_stands():
     compared = predict_bounce(STATIC, request, compares=True, draws=2, gates=Gates(rebalances=0))
     assert any(prediction.typical.rebalances for prediction in compared.predictions)
     assert compared.failed_gates == ()
+
+
+def migrated(group, policy=None, **limits):
+    settings = {} if policy is None else {POLICY: policy}
+    request = BounceRequest(instance_ids=("member-1",), restart_time_ms=1_000, migrate=True, settings=settings)
+    predicted = predict_bounce(group, request, gates=Gates(**limits), draws=9)
+    return predicted.predictions[0], predicted.failed_gates
+
+
+def test_a_migration_is_certain_only_if_the_brokers_policy_is_known():
+    """Whether the broker lets the member in decides everything, and no snapshot has the setting."""
+    open_, failed = migrated(RECORDED, handovers=0, rebalances=0)
+    assert not open_.exact
+    assert any(POLICY in caveat and "--set" in caveat for caveat in open_.caveats)
+    assert len(failed) == 2
+    for policy in ("bidirectional", "upgrade", "downgrade", "disabled"):
+        stated, _ = migrated(RECORDED, policy)
+        assert stated.exact
+        assert not any(f"{POLICY} is not known" in caveat for caveat in stated.caveats)
+        for count in ("generations", "rebalances", "moved_partitions", "handovers"):
+            found = getattr(open_.ranges, count)
+            assert found.min <= getattr(stated.typical, count) <= found.max, (policy, count)
+
+
+def test_the_policy_of_a_live_or_made_up_broker_is_known():
+    live = replace(RECORDED, broker_settings={POLICY: "bidirectional"})
+    for group in (live, STATIC):
+        prediction, failed = migrated(group, handovers=0, rebalances=0)
+        assert (prediction.exact, failed) == (True, ())
