@@ -13,7 +13,14 @@ from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan
 from kgm.simulation.plan.starting_group import with_stated_library
 from kgm.simulation.play.draw import Draw
 from kgm.simulation.played_bounce import BounceToPlay
-from kgm.simulation.report.caveats import assumes_topics, is_foreign, may_be_late, policy_caveats, version_caveats
+from kgm.simulation.report.caveats import (
+    assumes_topics,
+    is_foreign,
+    may_be_late,
+    policy_caveats,
+    version_caveats,
+    votes_caveats,
+)
 from kgm.simulation.report.certainty import doubts_of
 from kgm.simulation.report.framework_doubts import framework_doubts
 from kgm.simulation.report.prediction import Prediction
@@ -67,7 +74,8 @@ def simulate(
         and played.are_alike
         and (played.draws > 1 or played.is_certain)
         and not (played.is_open or _is_early(simulation) or is_foreign(snapshot, planned))
-        and not (played.depends_on_policy or played.is_left_to_chance or may_be_late(group, planned))
+        and not (played.depends_on_policy or played.depends_on_votes)
+        and not (played.is_left_to_chance or may_be_late(group, planned))
         # Without a rebalance no client fetches the number of partitions.
         and not (assumes_topics(snapshot, group) and played.rebalances)
     )
@@ -85,6 +93,7 @@ def simulate(
             *played.session_caveats,
             *version_caveats(snapshot, planned, depends_on_version=played.depends_on_version),
             *policy_caveats(depends_on_policy=played.depends_on_policy),
+            *votes_caveats(group, simulation.settings, depends_on_votes=played.depends_on_votes),
             *played.caveats.open,
             *group.caveats,
             *played.caveats.assumed,

@@ -23,6 +23,8 @@ _OTHER_POLICIES = ("upgrade", "downgrade", "disabled")
 #: The default of group.min.session.timeout.ms.
 SHORTEST_SESSION_MS = 6_000
 _COOPERATIVE = "cooperative-sticky"
+#: Of how many members each is played as the only one that asks for the broker's assignor.
+_MOST_VOTERS = 3
 #: The fewest random draws that are played with each other library that members may run on.
 _ROUND = 10
 
@@ -36,8 +38,10 @@ class PlayedBounce:
     of them has a rebalance or another generation. is_certain: whether only times can differ. is_open,
     is_left_to_chance: why even draws that agree prove nothing. depends_on_version: whether another version that the
     broker may run behaves differently. depends_on_policy: whether members migrate, and the broker's policy for that is
-    not known. caveats: without the group's own. session_caveats: about a session timeout that had to be assumed.
-    depends_on_ids: whether member ids were drawn, or members do something for which the caveats name them."""
+    not known. depends_on_votes: whether the broker may change to its default assignor, because it is not known which
+    members ask for the present one. caveats: without the group's own. session_caveats: about a session timeout that had
+    to be assumed. depends_on_ids: whether member ids were drawn, or members do something for which the caveats name
+    them."""
 
     typical: Draw
     number: int
@@ -52,6 +56,7 @@ class PlayedBounce:
     is_left_to_chance: bool
     depends_on_version: bool
     depends_on_policy: bool
+    depends_on_votes: bool
     caveats: Caveats
     session_caveats: tuple[str, ...]
     depends_on_ids: bool
@@ -92,9 +97,10 @@ class BounceToPlay:
         shorter = _with_shorter_session(simulation, self.assumed_sessions, drawn)
         led = _led_by_each(simulation, drawn)
         deleted = _when_deleted(simulation, (*drawn, *extreme))
-        others = _of_other_brokers(self.versions, drawn, max(FEWEST_DRAWS, len(drawn)))
+        versions = _of_other_brokers(self.versions, drawn, max(FEWEST_DRAWS, len(drawn)))
         refusing = _of_other_brokers(self.policies, drawn, max(FEWEST_DRAWS, len(drawn) // len(_OTHER_POLICIES)))
-        extremes = (*extreme, *shorter, *led, *deleted, *others, *refusing, *_of_other_clients(simulation, drawn))
+        others = (*versions, *refusing, *_of_other_voters(simulation, drawn))
+        extremes = (*extreme, *shorter, *led, *deleted, *others, *_of_other_clients(simulation, drawn))
         every = (*drawn, *extremes)
         is_certain = simulation.is_certain(drawn[0])
         number = typical_of(drawn)
@@ -110,8 +116,9 @@ class BounceToPlay:
             is_certain=is_certain,
             is_open=any(draw.has_random_ids or draw.follows_map_order or not draw.became_stable for draw in every),
             is_left_to_chance=_is_left_to_chance(simulation, drawn),
-            depends_on_version=bool(others),
+            depends_on_version=bool(versions),
             depends_on_policy=bool(self.policies),
+            depends_on_votes=_may_lose_votes(simulation, drawn),
             caveats=caveats(group, simulation.plan, simulation.settings, (*drawn, *extreme), is_certain=is_certain),
             session_caveats=session_caveats(shorter, SHORTEST_SESSION_MS),
             depends_on_ids=any(map(_depends_on_ids, every)),
@@ -190,6 +197,29 @@ def _of_other_brokers(brokers: Sequence[Simulation], drawn: Sequence[Draw], draw
     for other in brokers:
         with contextlib.suppress(TimedOutError):
             others += other.play(draws)
+    return _other_than(drawn, lambda: others)
+
+
+def _may_lose_votes(simulation: Simulation, drawn: Sequence[Draw]) -> bool:
+    """Whether members leave a consumer group whose assignor is not the broker's default: then others have asked for it,
+    but not necessarily those that stay. With the default assignor most members are taken not to ask for any."""
+    group, plan = simulation.group, simulation.plan
+    is_default = group.assignor == simulation.settings.consumer_assignors[0]
+    is_known = group.has_known_votes or is_default or group.unknown_assignor is not None
+    return not is_known and bool(plan.named) and any(draw.rebalances or draw.generations for draw in drawn)
+
+
+def _of_other_voters(simulation: Simulation, drawn: Sequence[Draw]) -> Sequence[Draw]:
+    """Draws in which only members that the plan names ask for the present assignor: each of the first few, and all of
+    them. No draws if that is known, or if the outcomes are the same as in `drawn`."""
+    if not _may_lose_votes(simulation, drawn):
+        return ()
+    named = simulation.plan.named
+    sets = dict.fromkeys((frozenset(named), *(frozenset((name,)) for name in named[:_MOST_VOTERS])))
+    others: list[Draw] = []
+    for voters in sets:
+        group = replace(simulation.group, voters=voters)
+        others += _played_with(simulation, group, len(drawn) // len(sets))
     return _other_than(drawn, lambda: others)
 
 

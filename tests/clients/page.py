@@ -78,6 +78,12 @@ each, and 500 others with `--long`. `kgm assign --library NAME` runs them.
    more, or members of a consumer group have not reached its epoch or their targets. If anything is assigned, also not
    where the assignment of a member cannot be read, or members have racks and their assignor may go by them (`range` and
    the sticky ones of Java and librdkafka): a snapshot does not have the racks of partitions.
+8. Not if members of a consumer group stop, it rebalances, and its assignor is not the broker's default: the broker
+   takes the one for which most members ask (`group.remote.assignor`), and no Kafka API returns who asks. Without those
+   that stop, the group may change to the default (the first of `group.consumer.assignors`; for a group in a file,
+   `uniform`, unless `--set` says otherwise), so the ranges include that. `--assignor range` states that all members ask
+   for it. Two things are taken for granted: if the assignor is the default, that no member asks for another, and that
+   new members ask for the same as the others.
 
 A member of a library that kgm does not know is played as one of Java's, and the ranges cover what each of the others
 does.

@@ -138,7 +138,9 @@ class StartingGroup:
     group without any when it finds it empty. caveats: what had to be assumed. unknown_assignor: the group's assignor if
     kgm does not know it; then `assignor` stands in for it, and who gets what is not known. has_user_data: whether
     assignments carry user data, which makes a broker treat the assignor as a custom one. may_forget: see
-    `plan.client_library`. giving_up: the members that are played as giving up all partitions in a rebalance."""
+    `plan.client_library`. giving_up: the members that are played as giving up all partitions in a rebalance. voters: in
+    a consumer group, the members that are played as asking for its assignor, whose majority decides; None: all members,
+    and new ones. has_known_votes: whether that is known of them."""
 
     group_id: str
     assignor: str
@@ -155,6 +157,12 @@ class StartingGroup:
     has_user_data: bool = False
     may_forget: bool = False
     giving_up: frozenset[str] = frozenset()
+    voters: frozenset[str] | None = None
+    has_known_votes: bool = True
+
+    def vote_of(self, identity: str) -> str | None:
+        """The assignor of the broker for which a member of a consumer group asks (`group.remote.assignor`)."""
+        return self.assignor if self.voters is None or identity in self.voters else None
 
     @property
     def assignment(self) -> dict[str, Partitions]:
@@ -282,6 +290,8 @@ def starting_group_of(snapshot: GroupSnapshot, what_if: WhatIf) -> StartingGroup
         caveats=tuple(caveats),
         has_user_data=any(member.user_data is not None for member in snapshot.members),
         may_forget=may_forget(snapshot, what_if.assignor),
+        # No API returns for which assignor a member asks. A group without a coordinator is made up, as all members are.
+        has_known_votes=is_classic or what_if.assignor is not None or snapshot.coordinator is None,
     )
     if any(member.rack for member in group.members):
         group = _with_caveat(

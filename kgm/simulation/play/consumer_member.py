@@ -76,7 +76,7 @@ class ScriptedConsumerMember(ScriptedMember):
             message.rebalance_timeout_ms = self.spec.rebalance_timeout_ms
             message.subscribed_topic_names = list(spec.topics)
             if world.group.protocol is GroupProtocol.CONSUMER:
-                message.server_assignor = world.group.assignor
+                message.server_assignor = world.group.vote_of(self.spec.identity)
         if joins or owns:
             ids = world.image.by_name
             message.topic_partitions = [

@@ -85,7 +85,7 @@ def _consumer(group: StartingGroup, image: TopicImage, since_ms: int, behavior: 
                 client_id=member.client_id,
                 client_host=member.client_host,
                 subscribed_topic_names=frozenset(member.topics),
-                server_assignor=group.assignor,
+                server_assignor=group.vote_of(member.identity),
                 assigned={topic_id: dict.fromkeys(numbers, epoch) for topic_id, numbers in target.items()},
             )
         )

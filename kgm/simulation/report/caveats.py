@@ -132,6 +132,18 @@ def policy_caveats(*, depends_on_policy: bool) -> tuple[str, ...]:
     return (text,)
 
 
+def votes_caveats(group: StartingGroup, settings: BrokerSettings, *, depends_on_votes: bool) -> tuple[str, ...]:
+    """What the unknown votes of members for the broker's assignor would change. depends_on_votes: whether they may."""
+    if not depends_on_votes:
+        return ()
+    text = (
+        f"which members ask for {group.assignor} (group.remote.assignor) is not known: without those that stop, the "
+        f"group may change to the broker's default, {settings.consumer_assignors[0]}, and the ranges include that "
+        f"(--assignor {group.assignor} if all members ask for it)"
+    )
+    return (text,)
+
+
 def _not_kafka(group: StartingGroup, settings: BrokerSettings, draws: Sequence[Draw]) -> list[str]:
     """Assumed features that Apache Kafka does not have, and what they cost."""
     planned = settings.plans.of(group.group_id)

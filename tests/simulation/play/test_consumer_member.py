@@ -6,13 +6,13 @@ import pytest
 
 from kgm.model.client_library import stated_library
 from kgm.model.errors import UsageError
-from kgm.model.snapshot import TopicSnapshot
+from kgm.model.snapshot import CoordinatorNode, TopicSnapshot
 from kgm.simulation.bounce import simulate
 from kgm.simulation.compare import compare, side_by_side
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan, Rolling, Stop, WhatIf
 from kgm.simulation.plan.starting_group import starting_group_of
 from kgm.simulation.plan.synthetic_group import synthetic_group
-from tests.simulation.groups import DYNAMIC, STATIC, ids, made_up
+from tests.simulation.groups import DYNAMIC, STATIC, ids, made_up, member
 
 CONSUMER = GroupProtocol.CONSUMER
 
@@ -201,6 +201,61 @@ def test_a_draw_is_the_same_when_it_is_played_again():
     plan = Plan(bounce=ids(group), rolling=Rolling(), restart_time_ms=3_000)
     assert simulate(group, plan, draws=5).to_json() == simulate(group, plan, draws=5).to_json()
     assert simulate(group, plan, draws=5).to_json() != simulate(group, plan, draws=5, seed=2).to_json()
+
+
+# -- the broker's assignor is the one for which most members ask
+
+
+LIVE = CoordinatorNode(id=1, host="127.0.0.1", port=9092)
+#: What a broker had assigned with range, for which only i-3 had asked.
+OWNED = {
+    "i-0": {"a": (6,), "b": (5,)},
+    "i-1": {"a": (0, 1), "b": (0, 1)},
+    "i-2": {"a": (2, 3), "b": (2, 3)},
+    "i-3": {"a": (4, 5), "b": (4,)},
+}
+
+
+def asking():
+    members = tuple(member(name, topics=("a", "b"), assignment=owned) for name, owned in OWNED.items())
+    topics = (TopicSnapshot(name="a", partitions=7), TopicSnapshot(name="b", partitions=6))
+    return replace(consumers(), members=members, topics=topics, assignor="range", coordinator=LIVE)
+
+
+def test_when_a_member_leaves_the_group_may_change_to_the_default_assignor():
+    """On a real broker three partitions moved, to a balanced assignment of uniform; range would have moved four."""
+    scenario = simulate(asking(), Plan(scale_in=("i-3",)), draws=12)
+    assert not scenario.exact
+    moved = scenario.ranges.moved_partitions
+    assert (moved.min <= 3, moved.max >= 4) == (True, True)
+    assert any("group.remote.assignor" in caveat and "uniform" in caveat for caveat in scenario.caveats)
+
+
+@pytest.mark.parametrize(
+    ("group", "what_if"),
+    [
+        (asking(), WhatIf(assignor="range")),
+        (replace(asking(), coordinator=None), WhatIf()),
+        (replace(consumers(assignor="uniform"), coordinator=LIVE), WhatIf()),
+    ],
+    ids=["stated", "made up", "default"],
+)
+def test_the_assignor_stays_if_it_is_stated_or_the_default(group, what_if):
+    scenario = simulate(group, Plan(scale_in=ids(group)[-1:], what_if=what_if), draws=12)
+    assert scenario.exact
+    assert not any("group.remote.assignor" in caveat for caveat in scenario.caveats)
+
+
+def test_without_a_rebalance_it_does_not_matter_who_asks_for_which_assignor():
+    assert simulate(asking(), Plan(bounce=("i-3",), restart_time_ms=5_000), draws=12).exact
+
+
+def test_another_default_of_the_broker():
+    """If range is the default, members need not have asked for it; if uniform is not, some have."""
+    ranged = {"group.consumer.assignors": "range,uniform"}
+    assert simulate(asking(), Plan(scale_in=("i-3",), settings=ranged), draws=12).exact
+    group = replace(consumers(assignor="uniform"), coordinator=LIVE)
+    assert not simulate(group, Plan(scale_in=("member-3",), settings=ranged), draws=12).exact
 
 
 # -- from the classic protocol to the new one, member by member
