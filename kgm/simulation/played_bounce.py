@@ -206,7 +206,8 @@ def _may_lose_votes(simulation: Simulation, drawn: Sequence[Draw]) -> bool:
     group, plan = simulation.group, simulation.plan
     is_default = group.assignor == simulation.settings.consumer_assignors[0]
     is_known = group.has_known_votes or is_default or group.unknown_assignor is not None
-    return not is_known and bool(plan.named) and any(draw.rebalances or draw.generations for draw in drawn)
+    is_open = group.protocol is GroupProtocol.CONSUMER and not is_known
+    return is_open and bool(plan.named) and any(draw.rebalances or draw.generations for draw in drawn)
 
 
 def _of_other_voters(simulation: Simulation, drawn: Sequence[Draw]) -> Sequence[Draw]:

@@ -140,7 +140,8 @@ class StartingGroup:
     assignments carry user data, which makes a broker treat the assignor as a custom one. may_forget: see
     `plan.client_library`. giving_up: the members that are played as giving up all partitions in a rebalance. voters: in
     a consumer group, the members that are played as asking for its assignor, whose majority decides; None: all members,
-    and new ones. has_known_votes: whether that is known of them."""
+    and new ones. has_known_votes: whether all members are known to ask for the assignor, and in a classic group for no
+    other."""
 
     group_id: str
     assignor: str
@@ -290,8 +291,8 @@ def starting_group_of(snapshot: GroupSnapshot, what_if: WhatIf) -> StartingGroup
         caveats=tuple(caveats),
         has_user_data=any(member.user_data is not None for member in snapshot.members),
         may_forget=may_forget(snapshot, what_if.assignor),
-        # No API returns for which assignor a member asks. A group without a coordinator is made up, as all members are.
-        has_known_votes=is_classic or what_if.assignor is not None or snapshot.coordinator is None,
+        # No API returns what a member asks for. A group without a coordinator is made up, and so are its members.
+        has_known_votes=what_if.assignor is not None or snapshot.coordinator is None,
     )
     if any(member.rack for member in group.members):
         group = _with_caveat(

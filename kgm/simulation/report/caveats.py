@@ -235,6 +235,12 @@ def _seconds(span_ms: int) -> str:
 
 def _clients(group: StartingGroup, plan: Plan, draws: Sequence[Draw]) -> list[str]:
     texts = []
+    if plan.named and len(group.members) > 1 and not group.has_known_votes:
+        # A broker returns only the assignor that it has chosen, which all members list.
+        texts.append(
+            "all members are taken to list the same assignors (partition.assignment.strategy): otherwise the group may "
+            f"change to another one without those that stop (--assignor {group.unknown_assignor or group.assignor})"
+        )
     silent = {event.member or "" for draw in draws for event in draw.timeline if event.detail == SILENT_CLOSE}
     if silent:
         session = _seconds(group.sessions_ms(silent)[1])

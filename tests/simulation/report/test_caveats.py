@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from kgm.model.client_library import stated_library
-from kgm.model.snapshot import TopicSnapshot
+from kgm.model.snapshot import CoordinatorNode, TopicSnapshot
 from kgm.simulation.bounce import simulate
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Membership, Plan, Stop, WhatIf
 from kgm.simulation.plan.synthetic_group import synthetic_group
@@ -84,3 +84,24 @@ def test_what_may_be_in_time_or_too_late_is_not_exact(session_ms, restarts_ms, m
     found = simulate(made_up(session_timeout_ms=session_ms), plan, draws=5)
     assert any("it may be in time or too late" in text for text in found.caveats) is may_be_late
     assert found.exact is not may_be_late
+
+
+@pytest.mark.parametrize(
+    ("plan", "what_if", "expected"),
+    [
+        ({"scale_in": ("member-1",)}, WhatIf(), True),
+        ({"remove": ("member-1",)}, WhatIf(), True),
+        ({"bounce": ("member-1",), "restart_time_ms": 90_000}, WhatIf(), True),
+        ({"scale_in": ("member-1",)}, WhatIf(assignor="roundrobin"), False),
+        ({"bounce": ("member-1",), "restart_time_ms": 5_000}, WhatIf(), False),  # the broker keeps the assignment
+        ({"scale_out": 1}, WhatIf(), False),  # new members are like the others
+    ],
+)
+def test_what_members_list_besides_the_present_assignor_is_an_assumption(plan, what_if, expected):
+    """A broker chooses an assignor that all members list, and returns no other: a member that stops may have
+    been the one that did not list what the others prefer."""
+    live = made_up(assignor="roundrobin", coordinator=CoordinatorNode(id=1, host="127.0.0.1", port=9092))
+    for group, is_said in ((live, expected), (replace(live, coordinator=None), False)):
+        scenario = simulate(group, Plan(what_if=what_if, **plan), draws=2)
+        said = [caveat for caveat in scenario.caveats if "list the same assignors" in caveat]
+        assert (len(said), [caveat for caveat in said if "--assignor roundrobin" not in caveat]) == (is_said, [])
