@@ -12,12 +12,13 @@ from kgm.simulation.draws.executor import HERE, DrawExecutor
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan
 from kgm.simulation.plan.starting_group import with_stated_library
 from kgm.simulation.play.draw import Draw
-from kgm.simulation.played_bounce import BounceToPlay
+from kgm.simulation.played_bounce import BounceToPlay, PlayedBounce
 from kgm.simulation.report.caveats import (
     assumes_topics,
     is_foreign,
     may_be_late,
     policy_caveats,
+    settings_caveats,
     version_caveats,
     votes_caveats,
 )
@@ -91,18 +92,27 @@ def simulate(
             *of_framework.caveats,
             *doubts.caveats,
             *played.session_caveats,
-            *version_caveats(snapshot, planned, depends_on_version=played.depends_on_version),
-            *policy_caveats(depends_on_policy=played.depends_on_policy),
-            *votes_caveats(group, simulation.settings, depends_on_votes=played.depends_on_votes),
-            *played.caveats.open,
-            *group.caveats,
-            *played.caveats.assumed,
+            *_caveats(snapshot, simulation, played),
             *((_FEWER_DRAWS,) if is_out_of_time() else ()),
             *((_ONE_DRAW,) if played.draws == 1 and not exact else ()),
         ),
         ranges=None if exact or has_one_draw else of_framework.widened(doubts.widened(played.ranges)),
         stopped_partition_range_ms=played.stopped_range_ms,
         protocol=group.protocol.value,
+    )
+
+
+def _caveats(snapshot: GroupSnapshot, simulation: Simulation, played: PlayedBounce) -> tuple[str, ...]:
+    """What is not known of the broker and the group, and what was assumed."""
+    group, plan, settings = simulation.group, simulation.plan, simulation.settings
+    return (
+        *version_caveats(snapshot, plan, depends_on_version=played.depends_on_version),
+        *policy_caveats(depends_on_policy=played.depends_on_policy),
+        *votes_caveats(group, settings, depends_on_votes=played.depends_on_votes),
+        *played.caveats.open,
+        *group.caveats,
+        *settings_caveats(snapshot, group, plan, settings, has_rebalances=played.has_rebalances),
+        *played.caveats.assumed,
     )
 
 

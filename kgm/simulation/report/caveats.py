@@ -21,6 +21,10 @@ _MOST_IDS = 5
 #: A restart that is within this fraction of a short session timeout takes about as long.
 _CLOSE = 4
 INITIAL_DELAY = "group.initial.rebalance.delay.ms"
+HEARTBEAT_INTERVAL = "group.consumer.heartbeat.interval.ms"
+ASSIGNMENT_INTERVAL = "group.consumer.assignment.interval.ms"
+#: The broker's settings that decide what a rebalance of a consumer group assigns, and when.
+_OF_CONSUMERS = ("group.consumer.assignors", HEARTBEAT_INTERVAL, ASSIGNMENT_INTERVAL)
 #: Which members of the other protocol a broker lets into a group (KIP-848).
 MIGRATION_POLICY = "group.consumer.migration.policy"
 
@@ -117,6 +121,26 @@ def version_caveats(snapshot: GroupSnapshot, plan: Plan, *, depends_on_version: 
         f"else here: the ranges include that. The result shown is for {plan.kafka_version} (--kafka-version)"
     )
     return (text,)
+
+
+def settings_caveats(
+    snapshot: GroupSnapshot, group: StartingGroup, plan: Plan, settings: BrokerSettings, *, has_rebalances: bool
+) -> tuple[str, ...]:  # fmt: skip
+    """Which settings of the broker of a consumer group are assumed, because a snapshot has none. Not of a group without
+    a coordinator, which is made up. has_rebalances: whether any draw has a rebalance or another generation."""
+    is_consumer = group.protocol is GroupProtocol.CONSUMER or plan.migrate
+    if not (is_consumer and has_rebalances) or snapshot.coordinator is None:
+        return ()
+    known = {*plan.settings}
+    if plan.heartbeat_interval_ms is not None:
+        known.add(HEARTBEAT_INTERVAL)
+    if not settings.behavior.has_assignment_interval:
+        known.add(ASSIGNMENT_INTERVAL)
+    unknown = [name for name in _OF_CONSUMERS if name not in known]
+    if not unknown:
+        return ()
+    names = " and ".join(filter(None, (", ".join(unknown[:-1]), unknown[-1])))
+    return (f"Kafka's defaults are assumed for the broker's {names} (--set)",)
 
 
 def policy_caveats(*, depends_on_policy: bool) -> tuple[str, ...]:

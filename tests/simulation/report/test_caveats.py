@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from kgm.model.broker_version import BrokerVersion
 from kgm.model.client_library import stated_library
 from kgm.model.snapshot import CoordinatorNode, TopicSnapshot
 from kgm.simulation.bounce import simulate
@@ -105,3 +106,27 @@ def test_what_members_list_besides_the_present_assignor_is_an_assumption(plan, w
         scenario = simulate(group, Plan(what_if=what_if, **plan), draws=2)
         said = [caveat for caveat in scenario.caveats if "list the same assignors" in caveat]
         assert (len(said), [caveat for caveat in said if "--assignor roundrobin" not in caveat]) == (is_said, [])
+
+
+def assumed_settings(group, **plan):
+    scenario = simulate(group, Plan(scale_in=("member-1",), **plan), draws=2)
+    return [caveat for caveat in scenario.caveats if caveat.startswith("Kafka's defaults are assumed for the broker's")]
+
+
+def test_settings_of_consumer_groups_that_a_snapshot_does_not_have_are_assumed_aloud():
+    """The interval between assignments is new in Kafka 4.3 (KIP-1263)."""
+    assignors, heartbeats, assignments = (
+        f"group.consumer.{name}" for name in ("assignors", "heartbeat.interval.ms", "assignment.interval.ms")
+    )
+    live = replace(CONSUMERS, coordinator=CoordinatorNode(id=1, host="127.0.0.1", port=9092))
+    (text,) = assumed_settings(live)
+    assert all(name in text for name in (assignors, heartbeats, assignments))
+    known = {assignors: "uniform", heartbeats: "5000"}
+    (text,) = assumed_settings(live, settings=known)
+    assert f" {assignments} " in text
+    assert assignors not in text
+    assert assumed_settings(live, settings=known, kafka_version=BrokerVersion.parse("4.2")) == []
+    (text,) = assumed_settings(live, settings=known, kafka_version=BrokerVersion.parse("4.3"))
+    assert assumed_settings(live, settings=known | {assignments: "0"}) == []
+    assert assumed_settings(CONSUMERS) == []  # there is no broker
+    assert assumed_settings(made_up(coordinator=live.coordinator)) == []  # they are not of classic groups
