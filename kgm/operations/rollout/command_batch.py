@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from kgm.model.errors import PartialError
 from kgm.operations.rollout.commands import CommandResult, RunningCommand, process_mark
@@ -11,7 +11,7 @@ from kgm.operations.rollout.journal import JournalKind
 from kgm.operations.rollout.progress import BegunCommand
 from kgm.operations.rollout.record import CommandRecord
 from kgm.operations.rollout.spec import RolloutLimits
-from kgm.operations.rollout.template import CommandTarget, CommandTemplate, environment, input_line, once_each
+from kgm.operations.rollout.template import CommandTarget, CommandTemplate, by_command, environment, input_line
 from kgm.operations.rollout.tools import RolloutTools
 from kgm.text.shell import shell_line
 
@@ -30,17 +30,23 @@ class CommandBatch:
         self.targets = list(targets)
         self._template, self._tools, self._limits, self._emit = template, tools, limits, emit
         self._marks = {"is_on_failure": is_on_failure, "is_stop": is_stop}
-        self._begun: Mapping[str, BegunCommand] = {}
-        self._waiting = {target.identity: target for target in once_each(template, targets)}
+        self._begun: dict[str, BegunCommand] = {}
+        self._members = {members[0].identity: members for members in by_command(template, targets)}
+        self._waiting = {identity: members[0] for identity, members in self._members.items()}
         self._running: dict[str, tuple[RunningCommand, CommandRecord]] = {}
         self._results: dict[str, CommandResult] = {}
 
     # -- what an earlier run has done
 
-    def take_over(self, begun: Mapping[str, BegunCommand]) -> None:
-        """Note commands that an earlier run has begun; those that succeeded do not run again."""
+    def take_over(self, begun: dict[str, BegunCommand]) -> None:
+        """Note commands that an earlier run has begun, and add those of this run to them. Those that succeeded do not
+        run again, unless one of their members is another process by now: they did nothing to that one."""
         self._begun = begun
-        self.skip([name for name, one in begun.items() if one.is_success])
+        self.skip([name for name, one in begun.items() if one.is_success and self._is_about(name, one)])
+
+    def _is_about(self, identity: str, begun: BegunCommand) -> bool:
+        """Whether a command was run for the members that it would run for now."""
+        return all(begun.member_ids.get(one.identity) == one.member_id for one in self._members.get(identity, ()))
 
     @property
     def to_run(self) -> tuple[str, ...]:
@@ -72,16 +78,21 @@ class CommandBatch:
     def start(self) -> None:
         """Start all commands; one that cannot be started counts as failed. Raises RefusedError if the audit log cannot
         be written, PartialError if the journal cannot; no more commands are started then."""
-        for identity, target in self._waiting.items():
-            self._start(identity, target)
+        ready = [
+            (target, self._template.argv(target), environment(target, self._tools.environment))
+            for target in self._waiting.values()
+        ]  # a value that is refused is found before the first command runs
         self._waiting = {}
+        for target, argv, env in ready:
+            self._start(target, argv, env)
 
-    def _start(self, identity: str, target: CommandTarget) -> None:
-        argv = self._template.argv(target)
-        env = environment(target, self._tools.environment)
+    def _start(self, target: CommandTarget, argv: list[str], env: dict[str, str]) -> None:
+        identity = target.identity
+        member_ids = {one.identity: one.member_id for one in self._members[identity]}
         record = CommandRecord(self._tools.audit, self._tools.operator, self._tools.cluster, target, argv)
         common = {"step": target.step, "identity": identity, **self._marks}
-        self._tools.journal.write(JournalKind.COMMAND_BEGIN, argv=argv, **common)
+        self._tools.journal.write(JournalKind.COMMAND_BEGIN, argv=argv, member_ids=member_ids, **common)
+        self._begun[identity] = BegunCommand(member_ids=member_ids)
         record.write_intent()
         self._emit(RolloutEventKind.COMMAND, shell_line(argv), identity=identity, argv=tuple(argv))
         started = RunningCommand.start(
@@ -112,6 +123,7 @@ class CommandBatch:
 
     def _ended(self, identity: str, result: CommandResult, record: CommandRecord) -> None:
         self._results[identity] = result
+        self._begun[identity].has_ended, self._begun[identity].is_success = True, result.is_success
         target = next(one for one in self.targets if one.identity == identity)
         self._tools.journal.write(
             JournalKind.COMMAND_END, step=target.step, identity=identity, is_success=result.is_success, **self._marks,

@@ -177,15 +177,22 @@ class GroupObservation:
         self._view().is_away = is_away
 
     def has_restarted(self, identity: str) -> bool:
-        """Whether a member of the step has a new member id. For a dynamic member: whether it is gone, in a step whose
-        one command restarts it, because kgm cannot see whether a dynamic member was started."""
+        """Whether a member of the step, if it is to come back, has a new member id. For a dynamic member: whether it is
+        gone, in a step whose one command restarts or stops it, because kgm cannot see whether a dynamic member was
+        started."""
         latest, before = self.latest, by_identity(self._view().before).get(identity)
         if latest is None or before is None:
             return False
         now = by_identity(latest).get(identity)
         if before.group_instance_id is None:
             return now is None and self._view().step.kind is not StepKind.REPLACE
-        return now is not None and now.member_id != before.member_id
+        return self._view().step.comes_back and now is not None and now.member_id != before.member_id
+
+    def with_present(self, before: GroupSnapshot) -> GroupSnapshot:
+        """The group before the step, with its members as they are now, as far as they are there."""
+        latest = self.latest
+        now = {} if latest is None else by_identity(latest)
+        return replace(before, members=tuple(now.get(one.identity, one) for one in before.members))
 
     def intruders(self) -> list[str]:
         """What has happened to members that must never happen, in words."""

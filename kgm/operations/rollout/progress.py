@@ -22,9 +22,11 @@ _OF_A_STEP: Final = (
 
 @dataclass(slots=True, kw_only=True)
 class BegunCommand:
-    """A command in the journal. pid, mark: its process, once it was started. has_ended: whether its end is in the
-    journal; is_success: whether it succeeded."""
+    """A command in the journal. member_ids: the processes that it was run for, by the identities of its members; it
+    says nothing about others that have joined since. pid, mark: its own process, once it was started. has_ended:
+    whether its end is in the journal; is_success: whether it succeeded."""
 
+    member_ids: Mapping[str, str]
     pid: int | None = None
     mark: str | None = None
     has_ended: bool = False
@@ -44,6 +46,12 @@ class OpenStep:
 
     def begun(self, *, is_stop: bool) -> dict[str, BegunCommand]:
         return self.stops if is_stop else self.commands
+
+    @property
+    def stopped(self) -> dict[str, str]:
+        """The member ids of the processes that commands were to stop, by identity."""
+        begun = [*(self.stops or self.commands).values()]
+        return {identity: member_id for one in begun for identity, member_id in one.member_ids.items()}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -142,7 +150,7 @@ def _apply(progress: RolloutProgress, kind: JournalKind, data: Mapping[str, Any]
         case JournalKind.COMMAND_BEGIN:
             progress.has_run = True
             if step is not None and not data["is_on_failure"]:
-                _begun(step, data)[data["identity"]] = BegunCommand()
+                _begun(step, data)[data["identity"]] = BegunCommand(member_ids=_member_ids(step, data))
         case JournalKind.COMMAND_STARTED:
             if step is not None and not data["is_on_failure"]:
                 begun = _begun(step, data)[data["identity"]]
@@ -174,6 +182,15 @@ def _apply(progress: RolloutProgress, kind: JournalKind, data: Mapping[str, Any]
 
 def _begun(step: OpenStep, data: Mapping[str, Any]) -> dict[str, BegunCommand]:
     return step.begun(is_stop=data.get("is_stop", False))
+
+
+def _member_ids(step: OpenStep, data: Mapping[str, Any]) -> dict[str, str]:
+    """Which processes a command was run for; those before the step if an earlier version of kgm has written the line,
+    which does not say."""
+    ids = data.get("member_ids")
+    if ids is None:
+        return {one.identity: one.member_id for one in step.before.members}
+    return {_of(str, identity): _of(str, member_id) for identity, member_id in _of(dict, ids).items()}
 
 
 def without_offsets(group: GroupSnapshot) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from kgm.client.admin_client import AdminClient
@@ -15,6 +15,8 @@ from kgm.operations.removal.liveness import SESSION_MARGIN_MS
 from kgm.operations.removal.outcome import MemberResult
 from kgm.operations.removal.removal import PreparedRemoval
 from kgm.operations.removal.request import RemovalRequest
+from kgm.text.names import in_order
+from kgm.text.wording import some
 
 SCALE_IN = "scale-in by kgm rollout"
 RESTART = "restart by kgm rollout"
@@ -46,6 +48,19 @@ def prepare_removal(
     if prepared.refusal is not None:
         raise prepared.refusal
     return prepared
+
+
+def refuse_returned(prepared: PreparedRemoval, stopped: Mapping[str, str]) -> None:
+    """A command that has stopped a process says nothing about one that has joined since with its instance id. stopped:
+    the member ids of the processes that were stopped, by identity. Raises PartialError if a member has another one."""
+    returned = [one for one in prepared.plan.members if stopped.get(one.identity) != one.member_id]
+    if returned:
+        names = in_order(one.identity for one in returned)
+        raise PartialError(
+            f"nothing was removed: {some(names)} joined again after being stopped",
+            facts=[f"{one.identity} is now member {one.member_id}" for one in returned],
+            group_id=prepared.request.group_id,
+        )
 
 
 def _missing_window_ms(prepared: PreparedRemoval, session_timeout_ms: int | None) -> int | None:

@@ -176,15 +176,17 @@ class Rollout:
             self._replace(step, opened, template)
         self._run_commands(self._taken_over(step, opened, last, is_stop=False))
         if step.kind is StepKind.STOP and step.remove and not opened.has_removed:
-            self._remove(step)
+            self._remove(step, opened)
         self._settle()
         self._end(step)
 
     def _taken_over(
         self, step: RolloutStep, opened: OpenStep, template: CommandTemplate, *, is_stop: bool
     ) -> CommandBatch:
-        """The commands of the step, without those that have already succeeded."""
-        targets = targets_of(self._spec, step, self._number, opened.before)
+        """The commands of the step, without those that have already succeeded. Those that stop a member are about the
+        process that it is now: it may have been started again since the step began, also on another host."""
+        group = self._observation.with_present(opened.before) if is_stop or not step.comes_back else opened.before
+        targets = targets_of(self._spec, step, self._number, group)
         batch = self._batch = CommandBatch(
             template, targets, self._tools, self._spec.limits, self._emit, is_stop=is_stop
         )
@@ -196,7 +198,7 @@ class Rollout:
         that already: once a command that starts a member has begun, kgm no longer waits for them to be gone."""
         if not opened.has_removed:
             self._run_commands(self._taken_over(step, opened, template, is_stop=True), brings_back=False)
-            self._remove(step)
+            self._remove(step, opened)
             opened.has_removed = True
         if not opened.commands:
             self._observation.expect_away(is_away=True)
@@ -308,7 +310,7 @@ class Rollout:
             raise
         batch.check()
 
-    def _remove(self, step: RolloutStep) -> None:
+    def _remove(self, step: RolloutStep, opened: OpenStep) -> None:
         cluster, spec = self._tools.cluster, self._spec
         cluster.renew(self._tools.timeout_ms)
         reason = removal.RESTART if step.comes_back else removal.SCALE_IN
@@ -316,6 +318,7 @@ class Rollout:
             cluster, spec.group_id, step.remove, reason=reason, assume_stopped=spec.assume_stopped,
             session_timeout_ms=spec.session_timeout_ms, on_wait=self._waits_for_guard,
         )  # fmt: skip
+        removal.refuse_returned(prepared, opened.stopped)
         self._journal.write(JournalKind.REMOVAL_BEGIN, step=self._number, members=list(step.remove))
         cluster.renew(self._tools.timeout_ms)
         report = removal.execute_removal(cluster, prepared, self._tools.operator, self._tools.audit)

@@ -187,13 +187,18 @@ def one_of_each_process(targets: Sequence[CommandTarget]) -> list[CommandTarget]
     return list({target.unit or target.identity: target for target in reversed(targets)}.values())[::-1]
 
 
-def once_each(template: CommandTemplate, targets: Sequence[CommandTarget]) -> list[CommandTarget]:
-    """One member for each distinct command: a process is restarted once, and one `ssh {host} ...` restarts two members
-    on the same host."""
-    targets = one_of_each_process(targets)
+def by_command(template: CommandTemplate, targets: Sequence[CommandTarget]) -> list[list[CommandTarget]]:
+    """The members of each distinct command, of which the first is the one it is run for: a process is restarted once,
+    and one `ssh {host} ...` restarts two members on the same host."""
+    processes: dict[str, list[CommandTarget]] = {}
+    for target in targets:
+        processes.setdefault(target.unit or target.identity, []).append(target)
     if template.is_shell or not template.uses:
-        return targets
-    return list({tuple(template.argv(target)): target for target in reversed(targets)}.values())[::-1]
+        return list(processes.values())
+    commands: dict[tuple[str, ...], list[CommandTarget]] = {}
+    for members in processes.values():
+        commands.setdefault(tuple(template.argv(members[0])), []).extend(members)
+    return list(commands.values())
 
 
 def _refuse_placeholders(text: str, option: str) -> None:

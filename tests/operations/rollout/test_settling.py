@@ -145,7 +145,7 @@ def test_a_step_is_over_when_the_application_is_settled(limit_ms):
     cluster, began_ms = Cluster(clock, probes=20), clock.now_ms()
     opened = OpenStep(
         before=replace(group_of(4, "a-1"), is_settled=True), expected=EXPECTED,
-        commands={"a": BegunCommand(has_ended=True, is_success=True)},
+        commands={"a": BegunCommand(member_ids={"a": "a-1"}, has_ended=True, is_success=True)},
     )  # fmt: skip
     progress = RolloutProgress(left=opened.before, overall=None, open_step=opened)
     limits = RolloutLimits(settle_ms=0, step_timeout_ms=limit_ms, accept_unseen=True)

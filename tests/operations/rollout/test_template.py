@@ -12,9 +12,9 @@ from kgm.model.errors import RefusedError, UsageError
 from kgm.operations.rollout.template import (
     CommandTarget,
     CommandTemplate,
+    by_command,
     environment,
     input_line,
-    once_each,
     refuse_shared_commands,
 )  # fmt: skip
 
@@ -138,11 +138,11 @@ def test_environment_and_input_have_the_values_and_nothing_that_was_inherited():
 def test_members_of_one_host_have_one_command():
     template = CommandTemplate.parse("ssh {host} restart", "--exec")
     first, second = target(), target(group_instance_id="app-2", member_id="app-2-x", index=1)
-    assert once_each(template, [first, second]) == [first]
+    assert by_command(template, [first, second]) == [[first, second]]
     refuse_shared_commands(template, [[first, second]])
     later = target(group_instance_id="app-2", member_id="app-2-x", index=1, step=2)
     with pytest.raises(RefusedError, match=r"the same for app-1 \(step 1\) and app-2 \(step 2\)"):
         refuse_shared_commands(template, [[first], [later]])
     without = CommandTemplate.parse("./restart", "--exec")
     refuse_shared_commands(without, [[first], [later]])
-    assert once_each(without, [first, second]) == [first, second]
+    assert by_command(without, [first, second]) == [[first], [second]]
