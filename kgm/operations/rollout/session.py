@@ -233,13 +233,13 @@ def open_journal(path: pathlib.Path, folder: pathlib.Path, changes: ResumeChange
     Raises UsageError; RefusedError if there is nothing left to do, if others may have written the journal, or if its
     commands may differ from those of the first run and the operator has not given them."""
     recorded = recorded_rollout(read_journal(path))
-    recorded = replace(recorded, spec=changes.apply(recorded.spec))
-    _refuse_changed(path, recorded, PlanMark.kept(folder, recorded.run), changes)
     if recorded.progress.is_over:
         raise RefusedError(
             f"nothing was done: the rollout of {path} is over", hint="start another one: kgm rollout GROUP --exec ...",
             group_id=recorded.spec.group_id,
         )  # fmt: skip
+    recorded = replace(recorded, spec=changes.apply(recorded.spec))
+    _refuse_changed(path, recorded, PlanMark.kept(folder, recorded.run), changes)
     return recorded
 
 
