@@ -109,7 +109,7 @@ def run_options(values: Mapping[str, Any], sources: Mapping[str, str] | None = N
         return _checked(values)
     from kgm.operations.settings.loading import load_settings
 
-    _refuse_empty(values)
+    refuse_empty(values, "bootstrap_server", "brokers", "profile")
     values, origins = dict(values), dict(sources or {})
     loaded = load_settings(
         overrides=_overrides(values.get("extra")),
@@ -145,10 +145,10 @@ def run_options(values: Mapping[str, Any], sources: Mapping[str, str] | None = N
     )  # fmt: skip
 
 
-def _refuse_empty(values: Mapping[str, Any]) -> None:
+def refuse_empty(values: Mapping[str, Any], *names: str) -> None:
     """Raises UsageError for an option that was given without a value: taken for not given, it would let a command loose
-    on the cluster of another source, without the profile's `expect_cluster_id`."""
-    for name in ("bootstrap_server", "brokers", "profile"):
+    on the cluster of another source, without the profile's `expect_cluster_id`; a file would be the folder `.`."""
+    for name in names:
         value = values.get(name)
         if value is not None and not value.strip():
             option = f"--{name.replace('_', '-')}"

@@ -36,6 +36,7 @@ from kgm.model.errors import PartialError, RefusedError, UsageError
 from kgm.operations.audit.audit_log import timestamp
 from kgm.text.files import flush_folder, write_all
 from kgm.text.input_files import who_else_writes
+from kgm.text.shell import shell_word
 
 VERSION: Final = 1
 _OPEN: Final = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
@@ -84,9 +85,11 @@ class RolloutJournal:
             file = os.open(path, _OPEN | os.O_CREAT | os.O_EXCL, 0o600)
             flush_folder(path.parent)
         except FileExistsError:
+            if not path.is_file():
+                raise RefusedError(f"the journal {path} is not a regular file: nothing was done") from None
             raise RefusedError(
                 f"the journal {path} already exists: nothing was done",
-                hint=f"kgm rollout --resume {path} continues it; or give another --journal",
+                hint=f"kgm rollout --resume {shell_word(str(path))} continues it; or give another --journal",
             ) from None
         except OSError as error:
             raise RefusedError(

@@ -16,7 +16,7 @@ from kgm.cli.options.plan_options import (
     duration_of,
     plan_options,
 )
-from kgm.cli.options.run_options import RunOptions
+from kgm.cli.options.run_options import RunOptions, refuse_empty
 from kgm.cli.options.shared_options import cluster_options
 from kgm.model.errors import UsageError
 from kgm.operations.bounce.request import BounceRequest
@@ -149,6 +149,7 @@ def rollout(
     from kgm.operations.bounce.prediction import Gates
     from kgm.operations.kubernetes.pods import Kubectl
 
+    refuse_empty({"journal": journal, "resume": resume}, "journal", "resume")
     if resume is not None:
         _refuse_other_options(options, dry_run=dry_run)
         changes = _changes(
