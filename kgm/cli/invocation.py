@@ -62,13 +62,17 @@ def again_with(*added: str) -> str:
 
 
 def with_cluster(hint: str) -> str:
-    """The hint; if it begins with a command, with the options that select the cluster, as typed in this run."""
+    """The hint; if it begins with a command, with the options that select the cluster, as typed in this run. A second
+    command after `: ` gets them, too."""
     command = next((each for each in _COMMANDS if f"{hint} ".startswith(each)), None)
     words = list(cluster_words()) if command is not None else []
-    if command is None or not words or words[0] in hint.split():
+    if command is None or not words or not {words[0], *_SHORT, *_LONG}.isdisjoint(hint.split()):
         return hint
     if "; " in hint or ", " in hint:  # there may be text after the command
-        return f"{command}{shell_line(words)} {hint[len(command) :]}".rstrip()
+        options = f"{shell_line(words)} "
+        for each in _COMMANDS:
+            hint = hint.replace(f": {each}", f": {each}{options}")
+        return f"{command}{options}{hint[len(command) :]}".rstrip()
     return f"{hint} {shell_line(words)}"
 
 

@@ -190,7 +190,15 @@ def test_a_hint_names_the_cluster_as_it_was_typed(typed):
     assert invocation.with_cluster("kgm describe g") == f"kgm describe g {shell_line(typed)}"
     assert invocation.with_cluster("kgm config test -g g") == f"kgm config test -g g {shell_line(typed)}"
     assert invocation.with_cluster("kgm wait g, then x") == f"kgm wait {shell_line(typed)} g, then x"
-    for other in ("kgm audit", "try again", "kgm history churn --store x", "see kgm list"):
+    both = f"kgm wait {shell_line(typed)} g; to continue: kgm rollout {shell_line(typed)} --resume f"
+    assert invocation.with_cluster("kgm wait g; to continue: kgm rollout --resume f") == both
+    for other in (
+        "kgm config test -b HOST:PORT shows it",
+        "kgm audit",
+        "try again",
+        "kgm history churn --store x",
+        "see kgm list",
+    ):
         assert invocation.with_cluster(other) == other
     invocation.remember(["describe", "g"])
     assert invocation.with_cluster("kgm describe g") == "kgm describe g"

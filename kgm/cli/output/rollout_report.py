@@ -114,9 +114,8 @@ class RolloutPrinter:
                 self._notices.warn(f"{error.message}; the rollout continues, and its journal has everything")
 
     def interrupted(self) -> None:
-        self._notices.note(
-            f"interrupted: commands that were running continue; kgm rollout --resume {self.journal} continues"
-        )
+        command = invocation.with_cluster(f"kgm rollout --resume {shell_word(str(self.journal))}")
+        self._notices.note(f"interrupted: commands that were running continue; {command} continues")
 
     # -- the end
 

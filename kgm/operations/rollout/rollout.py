@@ -34,6 +34,7 @@ from kgm.operations.watch.events import EventKind
 from kgm.operations.watch.watched_group import AWAY, RECONCILING, STABLE
 from kgm.simulation.connect.group import delays_of, is_connect
 from kgm.text.durations import show_duration
+from kgm.text.shell import shell_word
 from kgm.text.wording import group_command, many
 
 #: Kafka's defaults, used if the group's timeouts cannot be read.
@@ -425,8 +426,8 @@ class Rollout:
         if progress.has_run:
             error.facts = (*error.facts, self._where())
         if error.hint is None:
-            resume = group_command("describe", spec.group_id)
-            error.hint = resume if is_final else f"{resume}; to continue: kgm rollout --resume {self._journal.path}"
+            look, journal = group_command("describe", spec.group_id), shell_word(str(self._journal.path))
+            error.hint = look if is_final else f"{look}; to continue: kgm rollout --resume {journal}"
         return error
 
     def _where(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -13,6 +14,7 @@ import pytest
 
 from kgm.operations.rollout.journal import read_journal
 from tests import KGM
+from tests.cli.forked import run_forked
 from tests.operations.rollout.units import JoinedUnits, environment, kgm
 from tests.waiting import until
 
@@ -168,6 +170,47 @@ def test_a_journal_that_exists_is_not_written_over(units, rollout, tmp_path):
     assert (ended.code, units.calls) == (6, [])
     assert "already exists: nothing was done" in ended.err
     assert (tmp_path / "j.ndjson").read_text() == "mine"
+
+
+def test_a_journal_is_a_regular_file_with_a_name(units, tmp_path):
+    """An unset shell variable would be the folder where kgm runs."""
+    plan = ("rollout", "--yes", units.options["group"], "--all", "--rolling", "--exec", "true {instance_id}")
+    ended = kgm(tmp_path, units.bootstrap, *plan, "--journal", "/dev/null")
+    assert (ended.code, units.calls) == (6, [])
+    assert "the journal /dev/null is not a regular file: nothing was done" in ended.err
+    assert "--resume" not in ended.err
+    for words in ([*plan, "--journal", ""], ["rollout", "--yes", "--resume", " "]):
+        ended = kgm(tmp_path, units.bootstrap, *words)
+        assert ended.code == 2
+        assert f"{words[-2]}: the value is empty" in ended.err
+
+
+def test_the_hint_to_continue_can_be_run(units, tmp_path):
+    """Also where the cluster was given on the command line only."""
+    journal = tmp_path / "the journal.ndjson"
+    alone = environment(tmp_path, units.bootstrap)
+    del alone["KGM_BOOTSTRAP_SERVER"]
+    ended = run_forked(
+        ["rollout", "--yes", units.options["group"], "--all", "--rolling", "--exec", "false", "--journal", str(journal),
+         "-b", units.bootstrap, *FLAGS], stdin="", environment=alone, timeout_s=120,
+    )  # fmt: skip
+    assert ended.returncode == 7, ended.stderr
+    words = shlex.split(ended.stderr.rpartition("to continue: ")[2])
+    assert words[:2] == ["kgm", "rollout"]
+    again = run_forked([*words[1:], "--yes"], stdin="", environment=alone, timeout_s=120)
+    assert again.returncode == 7, again.stderr
+    assert "no bootstrap server" not in again.stderr
+
+
+def test_a_complete_rollout_is_over_whatever_its_commands_are(units, tmp_path):
+    """Although kgm has dropped what it kept about the first run."""
+    journal = tmp_path / "j.ndjson"
+    plan = ["rollout", "--yes", units.options["group"], "--all", "--rolling", "--journal", str(journal)]
+    done = kgm(tmp_path, units.bootstrap, *plan, *FLAGS, "--exec", f"{units.command} restart {{instance_id}}")
+    assert done.code == 0, str(done)
+    ended = kgm(tmp_path, units.bootstrap, "rollout", "--yes", "--resume", str(journal))
+    assert ended.code == 6
+    assert f"the rollout of {journal} is over" in ended.err
 
 
 def test_a_failed_command_stops_the_rollout_and_is_run_again_when_it_is_resumed(units, rollout, resume, tmp_path):
