@@ -268,7 +268,7 @@ class _Execution:
             if not self._sender.was_sent:
                 raise
             self._interrupted = True
-        results = self._results(INTERRUPTED_LOOK_MS if self._interrupted else None)
+        results = self._results(INTERRUPTED_LOOK_MS if self._interrupted else self._look_ms())
         error = nothing_changed(results, self._sender)
         if error is not None and not self._interrupted:
             raise error
@@ -310,7 +310,11 @@ class _Execution:
             if one.member_id not in report.left and report.verdict_of(one.member_id or "") is not LivenessVerdict.ALIVE
         ]
 
-    def _results(self, budget_ms: int | None) -> list[MemberResult]:
+    def _look_ms(self) -> float:
+        """How long the look after a request may take: what is left of `--timeout`, and no less than `LOOK_MS`."""
+        return max(self._cluster.deadline.remaining() * 1000, LOOK_MS)
+
+    def _results(self, budget_ms: float) -> list[MemberResult]:
         """The result for each id, from the responses and the group's current description."""
         self._cluster.go_on(budget_ms)
         after: GroupSnapshot | KgmError

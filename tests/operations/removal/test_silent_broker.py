@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
+from kgm.client.failures import LostError
 from kgm.model.errors import KgmError
+from kgm.operations.change.carrying_out import LOOK_MS
 from kgm.operations.change.operator import HumanOperator
 from kgm.operations.change.report import ChangeReport
 from kgm.operations.removal import removal
@@ -59,12 +61,14 @@ class Silence:
             self.waited_s += self.world.now_s - began_s
 
 
-def remove(world: World, window_ms: int | None) -> ChangeReport[MemberResult] | KgmError:
+def remove(
+    world: World, window_ms: int | None, *, timeout_ms: int = BUDGET_MS
+) -> ChangeReport[MemberResult] | KgmError:
     request = RemovalRequest(
         group_id=GROUP, instance_ids=("a",), assume_stopped=True, guard_window_ms=window_ms
     )  # fmt: skip
     try:
-        with world.client(timeout_ms=BUDGET_MS) as cluster:
+        with world.client(timeout_ms=timeout_ms) as cluster:
             prepared = removal.prepare(cluster, request, clock=world.clock)
             return removal.execute(
                 cluster, prepared, operator=ALICE, audit=None, sleep=world.pass_by, clock=world.clock
@@ -91,3 +95,28 @@ def test_answers_that_never_come_take_no_longer_than_the_command_may(kind, windo
                 assert len(world.cluster.members(GROUP)) == 2
             elif outcome.results[0].result is not Result.UNKNOWN:
                 assert len(world.cluster.members(GROUP)) == 1, (api, begins)
+
+
+@pytest.mark.parametrize("kind", ["classic", "consumer"])
+def test_connections_that_close_do_not_double_the_time(kind):
+    """Nothing is waited for then, but time passes between the attempts: the look after a request has what is left of the
+    time, or the few seconds that it always has."""
+    world = world_of(kind)
+    describes = (ApiKey.DESCRIBE_GROUPS, ApiKey.CONSUMER_GROUP_DESCRIBE)
+    has_left = False
+
+    def close(api: ApiKey, _request: Any, deliver: Any) -> Any:
+        nonlocal has_left
+        if api is ApiKey.LEAVE_GROUP:
+            has_left = True
+            deliver()
+        elif not (has_left and api in describes):
+            return deliver()
+        raise LostError("connection reset", sent=True)
+
+    world.between = close
+    began_s = world.now_s
+    outcome = remove(world, 0, timeout_ms=20_000)
+    assert isinstance(outcome, ChangeReport)
+    assert outcome.results[0].result is Result.UNKNOWN
+    assert world.now_s - began_s <= 20 + LOOK_MS / 1000 + 0.001
