@@ -101,6 +101,13 @@ class _Evidence:
         return self.after is not None and not self.is_there and self.successor is None
 
     @property
+    def was_left_alone(self) -> bool:
+        """Whether an answer without an error does not mention it, and it is still there: a coordinator answers once it
+        has removed members, so nothing more will happen to it."""
+        is_answered = self.target not in self.sender.lost and self.sender.refusal is None
+        return self.code is None and self.in_doubt and is_answered and self.is_there
+
+    @property
     def doubt(self) -> str:
         """Why the effect of a request is not known."""
         refusal = self.sender.refusal
@@ -114,7 +121,7 @@ def _outcome(seen: _Evidence, liveness: Mapping[str, Liveness]) -> MemberResult:
     result, note, error = _judged(seen)
     return MemberResult(
         target=seen.target, result=result, liveness=_of(seen.target.member, liveness), error=error, note=note,
-        in_doubt=seen.in_doubt,
+        in_doubt=seen.in_doubt and not seen.was_left_alone,
     )  # fmt: skip
 
 
@@ -242,7 +249,7 @@ def _unanswered(seen: _Evidence) -> Judgement:
         silent = "the broker's answer does not mention it"
         if seen.after is None:
             return Result.UNKNOWN, f"{silent}, and {seen.unseen}; {_SAFE}", code
-        if not seen.is_there:
+        if not seen.was_left_alone:
             return _seen_gone(seen, f"{silent}; it was there before and is gone")
         return Result.FAILED, silent, code
     answered = f"the broker answered {error_name(refusal.kafka_error)}"

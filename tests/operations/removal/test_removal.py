@@ -386,6 +386,8 @@ def test_an_answer_that_leaves_out_a_member_it_did_not_remove(remove, proxy, for
     results = remove("a")
     assert outcomes(results) == {"a": ("failed", "NONE")}
     assert "does not mention it" in results["a"].note
+    # The look has decided: nothing is left to doubt, so the run has failed, and its outcome is known.
+    assert exit_code(list(results.values()), ignore_missing=False) == 1
 
 
 @pytest.mark.slow
