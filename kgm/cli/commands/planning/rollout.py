@@ -136,7 +136,8 @@ def rollout(
     Each action is written to a journal before and after it is done, so --resume can continue after a stop, even if kgm
     itself was killed. It accepts only a journal that you own and no other user can write to, and uses the plan and the
     commands of the first run; --exec with --resume replaces the commands. A command whose end is not in the journal
-    runs again unless its member has come back, so it must be idempotent.
+    runs again unless its member has come back; one that stops a member before its removal runs again if it has. So
+    commands must be idempotent.
 
     --remove-first is for restarts that take longer than the session timeout: the members of a batch are stopped
     (--exec-stop), removed as in kgm remove-members, and started (--exec) when the group is stable without them.
