@@ -113,6 +113,12 @@ def _own_state_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None
         yield
 
 
+@pytest.fixture
+def nobody_returns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Removals do not wait for members that join again: for tests on a real clock in which nobody does later."""
+    monkeypatch.setattr("kgm.operations.removal.removal.RETURN_MS", {})
+
+
 @pytest.fixture(scope="session")
 def kafka() -> KafkaCluster:
     """One Kafka 4.3 broker for the run: give groups and topics names of your own."""

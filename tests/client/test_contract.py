@@ -126,7 +126,7 @@ def test_a_live_static_member_comes_back_under_another_id(place, rd):
     fleet(rd, place, 2)
     before = place.describe().members[0].member_id
     results, *_ = remove(place, "seat-0")
-    assert results == {"seat-0": "removed"}
+    assert results == {"seat-0": "returned"}
     after = place.wait(
         lambda one: one.state == "Stable" and len(by_identity(one)) == PARTITIONS and len(one.members) == 2
     )

@@ -93,7 +93,8 @@ def remove_members(
     batch.
 
     With --guard-window as long as the session timeout, even an idle member can be shown to be alive: if it is still in
-    the group after its session timeout, it has sent heartbeats. The window does not count toward --timeout."""
+    the group after its session timeout, it has sent heartbeats. The window does not count toward --timeout, and a short
+    one does not shorten the check afterwards whether a removed member joins again."""
     from kgm.cli.options import removal_ids as ids
     from kgm.operations.removal.request import RemovalRequest
     from kgm.text.durations import parse_duration

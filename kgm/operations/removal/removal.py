@@ -44,8 +44,9 @@ from kgm.simulation.plan.starting_group import with_stated_library
 from kgm.text.wording import group_command
 
 #: How long kgm waits for a member that may be alive to rejoin: it learns of its removal with its next heartbeat, by
-#: default 3 s (classic) or 5 s (KIP-848) after the last one.
-_RETURN_MS: Final = {"classic": 4_000, "consumer": 6_000}
+#: default 3 s (classic) or 5 s (KIP-848) after the last one. `--guard-window`, which may be short because the operator
+#: vouches for a member, does not shorten it: this is how an operator learns that the process was running.
+RETURN_MS: Final = {"classic": 4_000, "consumer": 6_000}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -340,7 +341,7 @@ class _Execution:
         ]
         if not suspects:
             return results
-        end_s = self._now_s() + self._return_ms(group, suspects) / 1000
+        end_s = self._now_s() + RETURN_MS.get(group.type, 0) / 1000
         try:
             with self._phase("waiting for members that rejoin"):
                 while self._now_s() < end_s and any(one.result is Result.REMOVED for one in suspects):
@@ -351,14 +352,6 @@ class _Execution:
         except KeyboardInterrupt:
             self._interrupted = True
         return results
-
-    def _return_ms(self, group: GroupSnapshot, suspects: Sequence[MemberResult]) -> int:
-        """How long to wait, in ms. A shorter `--guard-window` shortens it only if the operator vouches for all of the
-        suspects."""
-        window_ms = _RETURN_MS.get(group.type, 0)
-        requested_ms = self._prepared.request.guard_window_ms
-        is_inferred = any(one.liveness.verdict is LivenessVerdict.STOPPED for one in suspects)
-        return window_ms if requested_ms is None or is_inferred else min(window_ms, requested_ms)
 
     def _warnings(self) -> tuple[str, ...]:
         warnings = []

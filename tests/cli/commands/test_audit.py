@@ -25,6 +25,8 @@ from tests.client.faults import BlackHole, Edit, Pass
 from tests.client.pace import short_budget_ms
 from tests.waiting import until
 
+pytestmark = pytest.mark.usefixtures("nobody_returns")
+
 QUICK = ("--guard-window", "100ms", "--timeout", "60s", "--assume-stopped")
 KEYS = {
     "run", "action", "time", "operator", "uid", "host", "pid", "cluster_id", "bootstrap", "group_id", "topic", "offsets", "group_instance_id",

@@ -25,6 +25,8 @@ from tests.client.faults import BlackHole, Edit, Pass, ResetAfter
 from tests.client.pace import short_budget_ms
 from tests.waiting import until
 
+pytestmark = pytest.mark.usefixtures("nobody_returns")
+
 #: Nothing shows whether members that do nothing unasked are alive.
 QUICK = ("--guard-window", "300ms", "--timeout", "60s", "--assume-stopped")
 RESULT_KEYS = {"group_instance_id", "member_id", "result", "liveness", "error", "partitions_freed", "note"}

@@ -32,7 +32,7 @@ from tests.needs import needs
 from tests.selection import sized
 from tests.waiting import until
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("nobody_returns")]
 
 ERRORS = (errno.ENOSPC, errno.EPIPE, errno.EBADF, errno.EIO)
 ASSUMED = ("--assume-stopped", "--guard-window", "50ms")

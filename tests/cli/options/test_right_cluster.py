@@ -9,6 +9,8 @@ import pytest
 from kgm.cli.main import run
 from tests.client.conftest import form, group, server  # noqa: F401  (fixtures)
 
+pytestmark = pytest.mark.usefixtures("nobody_returns")
+
 REMOVE = ("-i", "a", "--yes", "--assume-stopped", "--guard-window", "50ms", "--no-audit")
 
 

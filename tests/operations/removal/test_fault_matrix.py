@@ -48,7 +48,7 @@ from tests.client.faults import (
 from tests.client.joiners import form_group
 from tests.selection import is_long, sized
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600), pytest.mark.usefixtures("nobody_returns")]
 
 ALICE = HumanOperator(name="alice", uid=1000, host="ops-1")
 BUDGET_MS = 1_500

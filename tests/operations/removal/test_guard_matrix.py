@@ -556,7 +556,7 @@ kgm removes a member in the same way for `remove-members`, `rollout --remove` an
 5. It describes the group until two descriptions in a row agree. Only a member that they do not show is `removed`. If the
    group cannot be described, the result is `unknown`, whatever the answer was, and the exit code 7.
 6. Unless the member had left with epoch -2, it waits for a heartbeat interval and checks whether the member comes back:
-   `returned`, exit code 7.
+   `returned`, exit code 7. Neither `--guard-window` nor `--timeout` shortens that.
 
 ## When to say --assume-stopped
 

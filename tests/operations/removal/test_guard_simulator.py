@@ -213,6 +213,17 @@ def play(seed: int) -> tuple[str, set[LivenessVerdict], int]:
     return simulation.behavior, verdicts, code
 
 
+@pytest.mark.parametrize("window_ms", [0, 50, 1_500, None])
+def test_the_wait_for_a_return_does_not_depend_on_the_window(window_ms):
+    """The operator vouches for an idle process that runs. It learns of its removal with its next heartbeat."""
+    simulation = Simulation(0)
+    simulation.behavior, simulation.produces, simulation.thinks_s = "idle", "never", 0.0
+    simulation.window_ms, simulation.flags = window_ms, {"assume_stopped": True}
+    verdicts, code = simulation.run()
+    assert (verdicts, code) == ({UNKNOWN}, 7)
+    assert simulation.victim.is_running
+
+
 def play_consumer(seed: int) -> int:
     """A consumer of KIP-848 that unsubscribes (member epoch -2), and may subscribe again under the same member id while
     the operator thinks: the exit code."""

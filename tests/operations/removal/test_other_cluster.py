@@ -18,6 +18,8 @@ from tests.client.conftest import TOPIC
 from tests.client.faults import FaultProxy, ResetAfter, ResetBefore
 from tests.client.joiners import form_group
 
+pytestmark = pytest.mark.usefixtures("nobody_returns")
+
 ALICE = HumanOperator(name="alice", uid=1000, host="ops-1")
 LEAVE = ApiKey.LEAVE_GROUP
 

@@ -28,6 +28,8 @@ from tests.client.faults import (
 )
 from tests.client.pace import short_budget_ms
 
+pytestmark = pytest.mark.usefixtures("nobody_returns")
+
 BUDGET_MS = 60_000
 LEAVE = ApiKey.LEAVE_GROUP
 
@@ -136,7 +138,6 @@ def test_a_refusal_after_a_lost_answer_is_not_nothing():
 
 
 ALICE = HumanOperator(name="alice", uid=1000, host="ops-1")
-#: Nobody here comes back by itself, so nobody is waited for.
 QUICK = {"assume_stopped": True, "guard_window_ms": 0}
 
 
