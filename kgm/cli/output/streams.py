@@ -21,8 +21,9 @@ def prepare() -> None:
     """Make the three streams usable, in whatever state the caller left them.
 
     A descriptor that the caller has closed (`>&-`) is opened on /dev/null so that writing to it fails: otherwise the
-    next file or connection that kgm opens would get its number. Characters that the terminal's encoding lacks are
-    escaped instead of failing."""
+    next file or connection that kgm opens would get its number. A terminal gets the encoding of the locale, and what
+    that lacks is escaped instead of failing. A pipe or a file gets UTF-8 whatever the locale is: escapes for a terminal
+    are not those of JSON, and in CSV nothing would tell them from the data."""
     for number, name in ((0, "stdin"), (1, "stdout"), (2, "stderr")):
         if getattr(sys, name) is None:
             _occupy(number)
@@ -31,6 +32,8 @@ def prepare() -> None:
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(errors="backslashreplace")
+    if not sys.stdout.isatty() and hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
 
 
 def _occupy(number: int) -> None:
