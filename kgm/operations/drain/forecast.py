@@ -370,5 +370,5 @@ def _unmatched(fleet: DrainedFleet, target: DrainTarget) -> list[NotFoundError]:
     raise NotFoundError(
         f"no group has a member that matches {what or 'all of this'}",
         facts=[f"groups examined: {len(fleet.described)}", f"hosts of members: {shown or 'none'}"],
-        hint="kgm describe --all-groups --verbose shows the members of all groups with their hosts and client ids",
+        hint="kgm describe --all-groups --verbose",
     )

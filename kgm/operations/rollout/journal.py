@@ -89,7 +89,7 @@ class RolloutJournal:
                 raise RefusedError(f"the journal {path} is not a regular file: nothing was done") from None
             raise RefusedError(
                 f"the journal {path} already exists: nothing was done",
-                hint=f"kgm rollout --resume {shell_word(str(path))} continues it; or give another --journal",
+                hint=f"kgm rollout --resume {shell_word(str(path))}; or give another --journal",
             ) from None
         except OSError as error:
             raise RefusedError(

@@ -11,6 +11,7 @@ from kgm.model.errors import NotFoundError, RefusedError, UsageError
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.model.work import CONNECT_PROTOCOL_TYPE
 from kgm.simulation.plan.bounce_plan import Plan
+from kgm.text.wording import group_command
 
 #: The worker setting for how long lost work is held back, and its default.
 MAX_DELAY: Final = "scheduled.rebalance.max.delay.ms"
@@ -73,7 +74,7 @@ def connect_group_of(snapshot: GroupSnapshot, plan: Plan) -> ConnectGroup:
         why = f"the work of {', '.join(unread)} cannot be read" if unread else f"its state is {snapshot.state}"
         raise RefusedError(
             f"the workers of group {group_id} cannot be simulated: {why}",
-            hint=f"kgm wait {group_id} --for stable",
+            hint=group_command("wait", group_id, "--for", "stable"),
             group_id=group_id,
         )
     workers = tuple(_worker(member, snapshot, what_if.session_timeout_ms) for member in snapshot.members)

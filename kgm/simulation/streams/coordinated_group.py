@@ -20,6 +20,7 @@ from kgm.protocol.messages.streams_group_heartbeat_request import Subtopology, T
 from kgm.records.record import Record
 from kgm.simulation.plan.bounce_plan import Plan
 from kgm.simulation.streams.group import StreamsFleet, partition_of, streams_group_of, subtopology
+from kgm.text.wording import group_command
 
 STREAMS_GROUP: Final = "streams"
 _BROKER_PREFIX: Final = "broker."
@@ -46,7 +47,7 @@ def coordinated_group_of(snapshot: GroupSnapshot, plan: Plan) -> StreamsFleet:
     if snapshot.state != "Stable":
         raise RefusedError(
             f"streams group {group_id} cannot be simulated: its state is {snapshot.state}",
-            hint=f"kgm wait {group_id} --for stable",
+            hint=group_command("wait", group_id, "--for", "stable"),
             group_id=group_id,
         )
     strangers = {*plan.named} - {member.identity for member in snapshot.members}
