@@ -55,10 +55,11 @@ def audit(
     start = None if since is None else parse_since(since, time.time())
     log = AuditLog(default_path(os.environ))
     found = log.read()
+    failure = _failure(found)
     if found.torn:
         lines = "1 line" if found.torn == 1 else f"{found.torn} lines"
-        print_warning(f"{lines} of the audit log cannot be read: kgm was killed while it wrote")
-    failure = _failure(found)
+        why = ": kgm was killed while it wrote" if failure is None else ""
+        print_warning(f"{lines} of the audit log cannot be read{why}")
     if failure is None and found.newer:
         records = "1 record is" if found.newer == 1 else f"{found.newer} records are"
         print_warning(f"{records} newer than the head of the audit log: kgm was killed between writing the two")

@@ -196,6 +196,9 @@ class AuditLog:
             if (None if last is None else digest(last)) == head.last:
                 return head
             check = self._followed(head)
+            if check.foreign_end is not None:  # the line written next will follow it, so it would go unnoticed
+                damage = (f"{timestamp(self._clock())}: line {check.foreign_end.line}, the last one, was not a record",)
+                head = replace(head, damage=(*head.damage, *damage))
             return replace(head, records=check.count, last=check.last) if check.found_head else head
         check = self._followed(None)
         if check.has_numbers and not damage:

@@ -58,7 +58,8 @@ class ChainCheck:
 
     After the last line, `first` is the number of the first line, `count` the number of the last line, and `last` its
     hash. found_head: whether the line that the head names was found; newer: the number of records after it; gaps: which
-    records are missing between lines, in words."""
+    records are missing between lines, in words. foreign_end: the last line, if it is whole but no record; kgm never
+    writes such a line, and one that was cut off because kgm was killed has no newline."""
 
     def __init__(self, head: Head | None = None) -> None:
         self.breaks: list[ChainBreak] = []
@@ -69,6 +70,7 @@ class ChainCheck:
         self.has_numbers = False
         self.found_head = head is not None and head.last is None
         self.newer = 0
+        self.foreign_end: ChainBreak | None = None
         self._head = head
         self._has_chain = False
         self._count_at_head = self.count
@@ -85,6 +87,8 @@ class ChainCheck:
             self._has_chain = True
         elif record is not None and self._has_chain:
             self.breaks.append(ChainBreak(path=path, line=number))
+        is_foreign = record is None and line.endswith(b"\n") and (self._has_chain or self._head is not None)
+        self.foreign_end = ChainBreak(path=path, line=number) if is_foreign else None
         self._number(None if record is None else record.get(NUMBER))
         self._is_first = False
         self.last = digest(line)
@@ -112,10 +116,11 @@ class ChainCheck:
 
     def problems(self) -> list[str]:
         """What is wrong besides `breaks`, in words."""
-        head = self._head
+        head, end = self._head, self.foreign_end
+        found = [] if end is None else [f"line {end.line} of {end.path}, the last one, is not a record"]
         if head is None:
-            return ["the head of the audit log is missing"] if self.has_numbers else []
-        found = list(self.gaps)
+            return [*found, "the head of the audit log is missing"] if self.has_numbers else found
+        found += self.gaps
         if not self.found_head:
             found.append(
                 _missing(self.count + 1, head.records)

@@ -320,6 +320,18 @@ def test_a_log_without_a_head_is_told(written, capsys):
     assert capsys.readouterr().err.startswith("warning: the audit log has no head yet")
 
 
+def test_a_line_of_somebody_else_at_the_end_is_damage(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    log = AuditLog(tmp_path / "kgm" / "audit.jsonl")
+    log.append([{"event": "intent", "run": "r", "seq": 0, "group_id": "g"}])
+    with log.path.open("a") as file:
+        file.write("garbage\n")
+    assert run(["audit"]) == 8
+    err = capsys.readouterr().err
+    assert "killed" not in err
+    assert f"line 2 of {log.path}, the last one, is not a record" in err
+
+
 def test_tables_are_clean_and_say_what_is_torn(written, capsys):
     with written.open("a") as file:
         file.write('{"torn')

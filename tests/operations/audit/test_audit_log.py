@@ -411,6 +411,23 @@ def test_a_torn_line_is_part_of_the_chain(log, end):
     assert breaks(log) == []
 
 
+@pytest.mark.parametrize("end", [b'{"v":1,"event":"int', b"garbage", b"{}"])
+def test_a_whole_line_at_the_end_that_is_no_record_is_not_a_torn_one(log, end):
+    """kgm writes a record and its newline at once, so one that was cut off has no newline."""
+    log.append(intents("r", [A, B], COMMON))
+    with log.path.open("ab") as file:
+        file.write(end)
+    assert problems(log) == []
+    with log.path.open("ab") as file:
+        file.write(b"\n")
+    assert problems(log) == [f"line 3 of {log.path}, the last one, is not a record"]
+    for _ in range(2):
+        log.append(outcomes("r", [{**A, **DONE}], COMMON))
+        (problem,) = problems(log)
+        assert problem.endswith(": line 3, the last one, was not a record")
+    assert breaks(log) == []
+
+
 # -- the head ----------------------------------------------------------------------------------------------------------
 
 
