@@ -81,7 +81,7 @@ _kgm() {
             case $word in capture|build|rebalances|explain|timeline|movement|offsets|churn|zombies|timeouts|decode|verify|simulate-fleet) command+="${command:+ }$word" ;; *) break ;; esac
             ;;
         'config')
-            case $word in view|test) command+="${command:+ }$word" ;; *) break ;; esac
+            case $word in view|list|test) command+="${command:+ }$word" ;; *) break ;; esac
             ;;
         *) break ;;
         esac
@@ -836,7 +836,7 @@ _kgm() {
         ;;
     'config')
         if [[ $cur == -* ]]; then _kgm_words '-h --help' "$cur"; return; fi
-        _kgm_words 'view test' "$cur"
+        _kgm_words 'view list test' "$cur"
         ;;
     'config view')
         case $prev in
@@ -849,6 +849,13 @@ _kgm() {
         --color) _kgm_value words "$cur" 'auto always never'; return ;;
         esac
         if [[ $cur == -* ]]; then _kgm_words '--show-origin -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
+        ;;
+    'config list')
+        case $prev in
+        -o|--output) _kgm_value words "$cur" 'table wide json yaml csv tsv name ndjson markdown schema'; return ;;
+        --color) _kgm_value words "$cur" 'auto always never'; return ;;
+        esac
+        if [[ $cur == -* ]]; then _kgm_words '-o --output --no-headers --color --debug -h --help' "$cur"; return; fi
         ;;
     'config test')
         case $prev in

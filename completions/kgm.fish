@@ -62,7 +62,7 @@ complete -c kgm -n '__kgm_just_at' -a completion -d 'Print the script that compl
 complete -c kgm -n '__kgm_just_at' -a version -d 'Show the versions of kgm, Python, the packages that the extras need, and Kafka\'s APIs'
 complete -c kgm -n '__kgm_just_at' -a help -d 'Show help for a command, or its manual page'
 complete -c kgm -n '__kgm_just_at' -a history -d 'What happened to groups and why, from the records of __consumer_offsets'
-complete -c kgm -n '__kgm_just_at' -a config -d 'Show where settings come from; test the connection and the login'
+complete -c kgm -n '__kgm_just_at' -a config -d 'Show profiles and where settings come from; test the connection and the login'
 complete -c kgm -n '__kgm_just_at' -l version -d 'Show the version and exit.'
 complete -c kgm -n '__kgm_just_at' -s h -l help -d 'Show help and exit.'
 complete -c kgm -n '__kgm_just_at' -s b -l bootstrap-server -l bootstrap-servers -x -d 'Brokers to connect to first. [env: KGM_BOOTSTRAP_SERVER; for reads also KAFKA_BOOTSTRAP_SERVERS]'
@@ -842,6 +842,7 @@ complete -c kgm -n '__kgm_at history simulate-fleet' -s h -l help -d 'Show help 
 complete -c kgm -n '__kgm_at history simulate-fleet' -a '(__kgm_names groups)'
 
 complete -c kgm -n '__kgm_just_at config' -a view -d 'Show the settings that apply, by precedence: flag, -X, environment, --command-config, profile, default'
+complete -c kgm -n '__kgm_just_at config' -a list -d 'List the profiles of kgm/config.toml: brokers, expected cluster, properties file, and which is the default'
 complete -c kgm -n '__kgm_just_at config' -a test -d 'Test the connection and the login, step by step: name, connect, tls, versions, sasl, broker, authorisation'
 complete -c kgm -n '__kgm_just_at config' -s h -l help -d 'Show help and exit.'
 
@@ -856,6 +857,12 @@ complete -c kgm -n '__kgm_at config view' -l no-headers -d 'Omit the header line
 complete -c kgm -n '__kgm_at config view' -l color -x -a 'auto always never' -d 'auto | always | never'
 complete -c kgm -n '__kgm_at config view' -l debug -d 'Show tracebacks.'
 complete -c kgm -n '__kgm_at config view' -s h -l help -d 'Show help and exit.'
+
+complete -c kgm -n '__kgm_at config list' -s o -l output -x -a 'table wide json yaml csv tsv name ndjson markdown schema' -d 'table | wide | json | yaml | csv | tsv | name | ndjson | markdown | schema'
+complete -c kgm -n '__kgm_at config list' -l no-headers -d 'Omit the header line.'
+complete -c kgm -n '__kgm_at config list' -l color -x -a 'auto always never' -d 'auto | always | never'
+complete -c kgm -n '__kgm_at config list' -l debug -d 'Show tracebacks.'
+complete -c kgm -n '__kgm_at config list' -s h -l help -d 'Show help and exit.'
 
 complete -c kgm -n '__kgm_at config test' -s g -l group -x -a '(__kgm_names groups)' -d 'Also test what the principal is allowed to do with this group.'
 complete -c kgm -n '__kgm_at config test' -s b -l bootstrap-server -l bootstrap-servers -x -d 'Brokers to connect to first. [env: KGM_BOOTSTRAP_SERVER; for reads also KAFKA_BOOTSTRAP_SERVERS]'

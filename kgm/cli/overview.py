@@ -58,7 +58,7 @@ SECTIONS = {
     "Lab and setup": {
         "serve": ("serve", "serve", "Run the embedded coordinator, which real Kafka clients can join."),
         "demo": ("demo", "demo", "Demonstrate kgm end to end on the embedded coordinator."),
-        "config": ("config", "app", "Show where settings come from; test the connection and the login."),
+        "config": ("config", "app", "Show profiles and where settings come from; test the connection and the login."),
         "completion": ("about.completion", "completion", "Print or install the completion script for a shell."),
         "version": ("about.version", "version", "Show the versions of kgm, Python, the extras and Kafka's APIs."),
         "help": ("about.help", "help_command", "Show help for a command, or its manual page."),

@@ -38,19 +38,19 @@ MEANINGS = {
 }  # fmt: skip
 #: Codes that a command cannot end with, and why.
 NEVER = {
-    "it does not connect to a cluster": {"config view": {4, 5, 6}, "audit": {4, 5, 6}, "assign": {4, 5, 6}, "serve": {4, 5, 6}, "demo": {4, 5, 6},
+    "it does not connect to a cluster": {"config view": {4, 5, 6}, "config list": {4, 5, 6}, "audit": {4, 5, 6}, "assign": {4, 5, 6}, "serve": {4, 5, 6}, "demo": {4, 5, 6},
                                         "completion": {4, 5}, "version": {4, 5, 6}, "help": {4, 5, 6}},
     "it names no group or member that has to exist": {
-        "demo": {3}, "audit": {3}, "serve": {3}, "completion": {3}, "version": {3}, "help": {3}, "assign": {3}, "config view": {3}, "config test": {3},
+        "demo": {3}, "audit": {3}, "serve": {3}, "completion": {3}, "version": {3}, "help": {3}, "assign": {3}, "config view": {3}, "config list": {3}, "config test": {3},
     },
-    "everything or nothing": {"simulate-bounce": {7}, "plan": {7}, "scale-in": {7}, "config view": {7}, "config test": {7}, "serve": {7}, "assign": {7}, "demo": {7}, "audit": {7},
+    "everything or nothing": {"simulate-bounce": {7}, "plan": {7}, "scale-in": {7}, "config view": {7}, "config list": {7}, "config test": {7}, "serve": {7}, "assign": {7}, "demo": {7}, "audit": {7},
                              "wait": {7}, "completion": {7}, "version": {7}, "help": {7}},
-    "it has no condition": {"scale-in": {8}, "list": {8}, "top": {8}, "describe": {8}, "export": {8}, "remove-members": {8}, "delete-groups": {8}, "config view": {8}, "config test": {8},
+    "it has no condition": {"scale-in": {8}, "list": {8}, "top": {8}, "describe": {8}, "export": {8}, "remove-members": {8}, "delete-groups": {8}, "config view": {8}, "config list": {8}, "config test": {8},
                             "assign": {8}, "serve": {8}, "demo": {8}, "completion": {8}, "version": {8}, "help": {8}},
     "it keeps polling until its time limit (8)": {"wait": {1}},
     "an error of a broker is a finding (8)": {"doctor": {1}},
     "only through a bug": {"assign": {1}, "demo": {1}, "completion": {1}, "version": {1}, "help": {1}},
-    "it ends at once": {"config view": {1, 130}, "audit": {130}, "completion": {130}, "version": {130}, "help": {130}},
+    "it ends at once": {"config view": {1, 130}, "config list": {1, 130}, "audit": {130}, "completion": {130}, "version": {130}, "help": {130}},
 }  # fmt: skip
 _OF_HISTORY = (
     "`kgm history` exits with the same codes; on a live cluster (`-b`, or `--source kafka`) with 1, 4 and 5 as the "
@@ -198,6 +198,8 @@ def _cases():
     yield Case("audit", 8, "records were removed or changed", "audit", env={"XDG_STATE_HOME": "{dir}/cut"})
     yield Case("config view", 0, "the settings are shown", "config view")
     yield Case("config view", 2, "-X without a value", "config view -X nonsense")
+    yield Case("config list", 0, "the profiles are listed", "config list")
+    yield Case("config list", 2, "an unknown format", "config list -o nonsense")
     yield Case("serve", 2, "an invalid topic", "serve --topic nonsense")
     yield Case("completion", 0, "the script is printed", "completion fish")
     yield Case("completion", 2, "a shell that has no script", "completion tcsh")

@@ -41,6 +41,7 @@ HISTORY = {
 }  # fmt: skip
 #: They take no cluster settings, but the environment has them.
 OTHERS = {
+    "config list": ["config", "list"],
     "assign": ["assign", "--from-file", os.devnull],
     "serve": ["serve", "--topic", "nonsense"],
     "audit": ["audit"],

@@ -1,4 +1,4 @@
-"""`kgm config`: where every setting comes from, and whether they let kgm connect and log in."""
+"""`kgm config`: the profiles, where every setting comes from, and whether they let kgm connect and log in."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kgm.cli.options.run_options import RunOptions
-from kgm.cli.options.shared_options import cluster_options
+from kgm.cli.options.shared_options import cluster_options, output_options
 from kgm.cli.output.notices import Notices
 from kgm.cli.output.report import Cell, Column, Report, Table, emit
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from kgm.cli.output.redaction import ShownSetting
 
 app = typer.Typer(
-    help="Show where settings come from; test the connection and the login.",
+    help="Show profiles and where settings come from; test the connection and the login.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -86,6 +86,51 @@ def _client_settings(options: RunOptions) -> list[ShownSetting]:
     settings = options.settings
     assert isinstance(settings, ClientSettings)
     return [redacted(settings.setting(key)) for key in sorted(settings) if key != "bootstrap.servers"]
+
+
+@app.command("list")
+@output_options
+def list_profiles(*, options: RunOptions) -> None:
+    """List the profiles of kgm/config.toml: brokers, expected cluster, properties file, and which is the default.
+
+    Shows what each profile itself says. No secrets are shown, and the command does not connect to a cluster."""
+    import os
+
+    from kgm.cli.output.redaction import redacted_text
+    from kgm.operations.settings.loading import bootstrap_of, config_file
+    from kgm.operations.settings.profiles import profile_names, read_profile
+
+    file = config_file(os.environ)
+    names, default = profile_names(file)
+    items = []
+    for name in names:
+        profile = read_profile(name, file)
+        assert profile is not None
+        servers = bootstrap_of(profile)
+        items.append(
+            {
+                "name": name,
+                "bootstrap_server": None if servers is None else redacted_text(servers),
+                "expect_cluster_id": profile.options.get("expect_cluster_id"),
+                "command_config": profile.options.get("command_config"),
+                "default": name == default,
+            }
+        )
+    columns = [
+        Column(title="NAME"), Column(title="BOOTSTRAP-SERVER"), Column(title="EXPECT-CLUSTER-ID"),
+        Column(title="COMMAND-CONFIG"), Column(title="DEFAULT"),
+    ]  # fmt: skip
+    rows: list[list[Cell]] = [[*list(one.values())[:-1], "yes" if one["default"] else "no"] for one in items]
+    emit(
+        Report(
+            schema="kgm.config-list/v1",
+            data={"file": str(file), "profiles": items},
+            tables=[Table(columns=columns, rows=rows)],
+            names=names,
+            items=items,
+        ),
+        options,
+    )
 
 
 @app.command("test")

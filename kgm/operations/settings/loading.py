@@ -10,7 +10,7 @@ import pathlib
 import shlex
 import stat
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kgm.model.client_settings import (
     MSK_HANDLERS,
@@ -22,7 +22,7 @@ from kgm.model.client_settings import (
     is_named,
     is_secret,
 )
-from kgm.operations.settings.profiles import PROFILE_OPTIONS, read_profile
+from kgm.operations.settings.profiles import PROFILE_OPTIONS, Profile, read_profile
 from kgm.text.input_files import refuse_foreign
 from kgm.text.names import closest
 
@@ -145,6 +145,13 @@ def _merged(layers: Iterable[Mapping[str, Setting]]) -> dict[str, Setting]:
         for key, setting in layer.items():
             merged[_BOOTSTRAP if key == "metadata.broker.list" else key] = setting
     return merged
+
+
+def bootstrap_of(profile: Profile) -> Setting | None:
+    """The bootstrap servers that a profile itself names; its command_config may name others."""
+    settings = ClientSettings(_merged([_settings(profile.settings, profile.name)]))
+    found = _bootstrap_of(settings, _settings(profile.options, profile.name))
+    return None if found is None else replace(found, key=_BOOTSTRAP)
 
 
 def config_file(environment: Mapping[str, str]) -> pathlib.Path:

@@ -52,10 +52,7 @@ def read_profile(name: str | None, file: pathlib.Path) -> Profile | None:
     Raises MissingFileError for a name or a file that does not exist, UsageError for a file that cannot be read."""
     if not file.exists():
         raise MissingFileError(f"profile {name}: file {file} does not exist", hint="kgm config view --help")
-    document = read_toml(file)
-    for key in document:
-        if key not in _TOP_LEVEL:
-            raise _unknown_key(str(file), key, _TOP_LEVEL)
+    document = _document(file)
     profiles = document.get("profiles", {})
     chosen = name or document.get("default_profile")
     if chosen is None:
@@ -76,6 +73,23 @@ def read_profile(name: str | None, file: pathlib.Path) -> Profile | None:
         options={key: value for key, value in values.items() if key in PROFILE_OPTIONS},
         settings={key: value for key, value in values.items() if key not in PROFILE_OPTIONS},
     )
+
+
+def profile_names(file: pathlib.Path) -> tuple[list[str], str | None]:
+    """(names of all profiles, name of the default one). Raises UsageError for a file that cannot be read."""
+    if not file.exists():
+        return [], None
+    document = _document(file)
+    profiles, default = document.get("profiles", {}), document.get("default_profile")
+    return list(profiles) if isinstance(profiles, dict) else [], default if isinstance(default, str) else None
+
+
+def _document(file: pathlib.Path) -> dict[str, Any]:
+    document = read_toml(file)
+    for key in document:
+        if key not in _TOP_LEVEL:
+            raise _unknown_key(str(file), key, _TOP_LEVEL)
+    return document
 
 
 def _unknown_key(where: str, key: str, known: Sequence[str]) -> UsageError:

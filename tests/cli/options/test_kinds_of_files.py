@@ -32,6 +32,7 @@ CALLS = {
     "assign": [],
     "serve": [],
     "config view": [],
+    "config list": [],
     "config test": CLUSTER,
 }
 #: Options that are not tried, and why.

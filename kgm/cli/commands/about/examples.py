@@ -113,6 +113,7 @@ EXAMPLES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
         ("kgm history build --source segments:copy --out s3://bucket/history", "a store in an object store"),
     ),
     "config view": (("kgm config view --show-origin", "each setting, and where it comes from"),),
+    "config list": (("kgm config list", "the clusters that --profile knows"),),
     "config test": (("kgm config test --profile prod", "why the connection fails"),),
     "demo": (("kgm demo", "the whole workflow, in about half a minute"),),
     "completion": (

@@ -1,4 +1,4 @@
-"""The JSON of `kgm config view` and `kgm config test`."""
+"""The JSON of `kgm config view`, `kgm config list` and `kgm config test`."""
 
 from __future__ import annotations
 
@@ -12,6 +12,18 @@ FORMS: Final[dict[str, dict[str, Any]]] = {
     "config-view": {
         "profile": "str?",
         "settings": [{"key": "str", "value": "str?", "secret": "bool", "origin": "str"}],
+    },
+    "config-list": {
+        "file": "str",
+        "profiles": [
+            {
+                "name": "str",
+                "bootstrap_server": "str?",
+                "expect_cluster_id": "str?",
+                "command_config": "str?",
+                "default": "bool",
+            }
+        ],
     },
     "config-test": {
         "security_protocol": "str",
