@@ -76,7 +76,7 @@ def test_all_errors_look_the_same(words, message, hint, capsys):
         ["describe", ""], ["describe", "a", " "], ["describe", "-g", ""], ["describe", "--match", ""],
         ["remove-members", "", "-i", "a", "--yes"], ["simulate-bounce", "", "--all"], ["plan", ""], ["rollout", "", "--all", "--exec", "true"],
         ["scale-in", "", "--to", "1"], ["watch", ""], ["wait", ""],
-        ["doctor", ""], ["doctor", "--match", ""], ["drain", "--match", ""], ["list", "--match", ""], ["diff", "live:", "live:"],
+        ["doctor", ""], ["doctor", "--match", ""], ["drain", "--match-members", ""], ["drain", "--client-id", ""], ["drain", "--rack", ""], ["list", "--match", ""], ["diff", "live:", "live:"],
         ["config", "test", "-g", ""], ["audit", "-g", ""], ["history", "explain", ""], ["history", "churn", "--match", ""],
         ["history", "rebalances", ""], ["history", "timeline", "-g", ""],
     ],

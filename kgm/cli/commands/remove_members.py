@@ -55,7 +55,7 @@ def remove_members(
         typer.Option("--from-file", metavar="FILE",
                      help="One id per line, as -o name prints it; '# ' begins a comment. - is stdin."),
     ] = None,
-    match: Annotated[
+    match_members: Annotated[
         list[str] | None,
         typer.Option("--match-members", "--match", metavar="GLOB", help="Members whose id matches; repeatable."),
     ] = None,
@@ -104,7 +104,7 @@ def remove_members(
         instance_ids=listed_ids(instance_ids, "--instance-ids"),
         member_ids=listed_ids(member_ids, "--member-ids"),
         identities=() if from_file is None else ids.read_ids(from_file),
-        patterns=ids.patterns(match),
+        patterns=tuple(match_members or ()),
         processes=tuple(unit or ()),
         reason=ids.reason(reason),
         allow_live=allow_live,

@@ -1,5 +1,5 @@
-"""Group names on the command line: an empty name comes from an unset shell variable, and is refused. So is a blank
-name, unless it is given with -g, because Kafka allows groups with blank ids."""
+"""Names and patterns on the command line: an empty one comes from an unset shell variable, and is refused. So is a
+blank name of a group, unless it is given with -g, because Kafka allows groups with blank ids."""
 
 from __future__ import annotations
 
@@ -11,19 +11,25 @@ from kgm.text.names import check_name
 
 #: Command parameters that name or select groups. `group` is an option if there is `groups`, otherwise an argument.
 _NAMES = ("group", "groups", "group_option")
-_PATTERNS = ("match", "patterns")
+#: {command parameter with what values must match: its option}.
+_MATCHED = {
+    "match": "--match", "patterns": "--match-members", "match_members": "--match-members", "client_id": "--client-id",
+    "rack": "--rack",
+}  # fmt: skip
 
 
 def check_group_names(values: Mapping[str, Any]) -> None:
     """Raises UsageError for a name that is empty or cannot be sent, and for an empty pattern. values: the parameters of
     a command."""
-    for name in (*_NAMES, *_PATTERNS):
+    for name in (*_NAMES, *_MATCHED):
         value = values.get(name)
         for text in [value] if isinstance(value, str) else value or ():
-            if name in _PATTERNS and not text.strip():
-                raise UsageError(
-                    "--match: the pattern is empty", hint="an empty pattern never means all; --match '*' does"
-                )
+            if name == "rack" and not text.strip():
+                raise UsageError("--rack: the value is empty", hint="is a shell variable unset?")
+            if name in _MATCHED and not text.strip():
+                option = _MATCHED[name]
+                hint = f"an empty pattern never means all; {option} '*' does"
+                raise UsageError(f"{option}: the pattern is empty", hint=hint)
             is_argument = name == "groups" or (name == "group" and "group_option" in values)
             if not (text.strip() if is_argument else text):
                 hint = "is a shell variable unset? A group whose id is blank is named by an option: -g ' '"

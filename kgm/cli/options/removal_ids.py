@@ -5,16 +5,6 @@ from __future__ import annotations
 from kgm.model.errors import MissingFileError, UsageError
 
 
-def patterns(values: list[str] | None) -> tuple[str, ...]:
-    for value in values or ():
-        if not value.strip():
-            raise UsageError(
-                "--match-members: the pattern is empty",
-                hint="an empty pattern never means all members; --match-members '*' does",
-            )
-    return tuple(values or ())
-
-
 def reason(text: str | None) -> str:
     from kgm.operations.change.reason import check_reason
     from kgm.operations.removal.request import DEFAULT_REASON

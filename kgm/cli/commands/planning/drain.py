@@ -49,7 +49,7 @@ def drain(
         typer.Option("--client-id", metavar="GLOB", help="Members whose client id matches; repeatable."),
     ] = None,
     rack: Annotated[list[str] | None, typer.Option("--rack", metavar="RACK", help="Members in this rack.")] = None,
-    match: Annotated[
+    match_members: Annotated[
         list[str] | None,
         typer.Option(
             "--match-members",
@@ -108,7 +108,7 @@ def drain(
         raise UsageError(f"--draws is {draws}; the minimum is 1")
     target = DrainTarget(
         hosts=with_addresses(listed_ids(host, "--host")), client_ids=tuple(client_id or ()), racks=tuple(rack or ()),
-        identities=tuple(match or ()),
+        identities=tuple(match_members or ()),
     )  # fmt: skip
     planned = Drain(
         target=target, stop=request.stop, restart_time_ms=duration_of(restart_time, "--restart-time"),
