@@ -42,8 +42,11 @@ def snapshot_from_json(data: Any) -> GroupSnapshot:
         assignment_epoch=group.number("assignment_epoch", most=_MOST_EPOCHS),
         session_timeout_ms=group.number("session_timeout_ms"),
         rebalance_timeout_ms=group.number("rebalance_timeout_ms"),
-        topics=tuple(_topic(item, i) for i, item in enumerate(group.array("topics"))),
-        members=members,
+        # In the order of a live snapshot, whatever the order of the file: `listed_at` has the broker's.
+        topics=tuple(
+            sorted((_topic(item, i) for i, item in enumerate(group.array("topics"))), key=lambda one: one.name)
+        ),
+        members=tuple(sorted(members, key=lambda member: member.identity)),
         offsets=tuple(_offset(item, i) for i, item in enumerate(group.array("offsets"))),
         kafka_versions=None if versions is None else tuple(map(BrokerVersion.parse, versions)),
         leader=group.get("leader", (str,), optional=True),

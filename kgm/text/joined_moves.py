@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kgm.model.assignment import Move, as_ranges
+from kgm.text.names import natural
 
 #: What stands for the owner of a partition that has none.
 NO_CONSUMER = "no consumer"
@@ -39,5 +40,6 @@ def joined_moves(moves: Iterable[Move]) -> list[JoinedMoves]:
         for (topic, before, after), partitions in joined.items()
     ]
     return sorted(
-        unsorted, key=lambda one: (one.topic, one.owner_before or NO_CONSUMER, one.owner_after or NO_CONSUMER)
+        unsorted,
+        key=lambda one: [*map(natural, (one.topic, one.owner_before or NO_CONSUMER, one.owner_after or NO_CONSUMER))],
     )

@@ -54,10 +54,11 @@ def demo(*, options: RunOptions) -> None:
 
 def _emit(checks: list[PredictionCheck], snapshots: list[GroupSnapshot], options: RunOptions) -> None:
     from kgm.cli.output.contracts.demo import check_json
+    from kgm.cli.output.contracts.groups import snapshot_json
     from kgm.cli.output.report import Report, emit
 
     items = [check_json(check) for check in checks]
-    data = {"checks": items, "groups": [snapshot.to_json() for snapshot in snapshots]}
+    data = {"checks": items, "groups": [snapshot_json(snapshot) for snapshot in snapshots]}
     emit(Report(schema=SCHEMA, data=data, items=items, names=[check.name for check in checks]), options)
 
 

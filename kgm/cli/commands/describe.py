@@ -11,6 +11,7 @@ import typer
 
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
+from kgm.cli.output.contracts.groups import snapshot_json
 from kgm.cli.output.group_tables import members_table, offsets_table, partitions_table, state_table
 from kgm.cli.output.report import Report, Table, cluster_json, emit
 from kgm.model.errors import NotFoundError, UsageError
@@ -206,7 +207,7 @@ def report(
     return Report(
         schema=SCHEMA,
         data={
-            "groups": (snapshot.to_json() for snapshot in described.groups),
+            "groups": map(snapshot_json, described.groups),
             "partitions": None if view is not DescribeView.PARTITIONS else _partitions_json(described),
             "waits": _waits_json(described),
             "unread": _unread_json(described),
@@ -262,7 +263,7 @@ def _items(described: DescribedGroups, view: DescribeView) -> Iterator[dict[str,
         yield from _partitions_json(described)
         return
     for snapshot in described.groups:
-        group = snapshot.to_json()
+        group = snapshot_json(snapshot)
         if view is DescribeView.STATE:
             yield group
         else:

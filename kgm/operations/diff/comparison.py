@@ -10,7 +10,7 @@ from kgm.client import AdminClient
 from kgm.model.changes import Changes, changes
 from kgm.model.errors import KgmError, NotFoundError, UsageError
 from kgm.model.snapshot import GroupSnapshot
-from kgm.text.names import in_order
+from kgm.text.names import in_order, natural
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,4 +114,19 @@ def _compared(group_id: str, before: GroupSnapshot | None, after: GroupSnapshot 
     one = GroupComparison(group_id=group_id, before=before, after=after, changes=None)
     if before is None or after is None:
         return one
-    return replace(one, changes=changes(before, after))
+    return replace(one, changes=_in_natural_order(changes(before, after)))
+
+
+def _in_natural_order(found: Changes) -> Changes:
+    return replace(
+        found,
+        joined=tuple(sorted(found.joined, key=lambda one: natural(one.identity))),
+        left=tuple(sorted(found.left, key=lambda one: natural(one.identity))),
+        replaced=tuple(sorted(found.replaced, key=lambda one: natural(one.identity))),
+        statuses=tuple(sorted(found.statuses, key=lambda one: natural(one.name))),
+        resubscribed=tuple(sorted(found.resubscribed, key=lambda one: natural(one.identity))),
+        moves=None
+        if found.moves is None
+        else tuple(sorted(found.moves, key=lambda one: (natural(one.topic), one.partition))),
+        topics=tuple(sorted(found.topics, key=lambda one: natural(one.name))),
+    )

@@ -13,6 +13,7 @@ from typing import Final, TypeAlias
 
 from kgm.client.in_parts import packed, unpacked
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
+from kgm.text.names import in_order, natural
 from kgm.text.sanitize import clean
 
 #: Kafka's limit for topic names; group, instance and client ids are limited only by the request size.
@@ -178,12 +179,12 @@ class GroupSeries:
         losses: Counter[str] = Counter()
         for (topic, _partition), number in snapshot.lost.items():
             losses[topic] += number
-        for topic, number in sorted(losses.items()):
-            self._lost.add(number, name, label(topic))
-        for topic, lag in sorted(topics.items()):
-            self._topic_lag.add(lag, name, label(topic))
-        for owner, lag in sorted(members.items()):
-            self._member_lag.add(lag, name, *owner)
+        for topic in in_order(losses):
+            self._lost.add(losses[topic], name, label(topic))
+        for topic in in_order(topics):
+            self._topic_lag.add(topics[topic], name, label(topic))
+        for owner in sorted(members, key=lambda owner: [*map(natural, owner)]):
+            self._member_lag.add(members[owner], name, *owner)
 
     def _add_lag_times(self, snapshot: GroupSnapshot, name: str) -> None:
         """Add how far behind the group and its partitions are in time."""

@@ -12,6 +12,7 @@ from kgm.model.snapshot import GroupSnapshot
 from kgm.operations.watch.verdict import CountDoubt
 from kgm.simulation.report.prediction import Prediction
 from kgm.simulation.streams.group import most_partitions_of_a_task
+from kgm.text.names import in_order
 from kgm.text.wording import many, moves_text
 
 
@@ -94,7 +95,7 @@ class StepExpectation:
             "becomes_stable": self.becomes_stable,
             "final_assignment": None
             if final is None
-            else {name: {topic: list(numbers) for topic, numbers in owned.items()} for name, owned in final.items()},
+            else {name: {topic: list(numbers) for topic, numbers in final[name].items()} for name in in_order(final)},
             "caveats": list(self.caveats),
         }
 

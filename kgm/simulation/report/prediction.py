@@ -9,6 +9,7 @@ from typing import Any
 from kgm.model.assignment import Partitions
 from kgm.model.errors import ConditionNotMet
 from kgm.simulation.play.draw import Draw
+from kgm.text.names import in_order
 from kgm.text.wording import many
 
 #: With fewer draws than this, people should not rely on a range.
@@ -217,11 +218,11 @@ class Prediction:
             "moved_partitions": typical.moved_partitions,
             "handovers": typical.handovers,
             "stopped_partition_ms": typical.stopped_partition_ms,
-            "fenced": list(typical.fenced),
+            "fenced": in_order(typical.fenced),
             "refused_joins": typical.refused_joins,
             "final_assignment": {
-                identity: {topic: list(partitions) for topic, partitions in assigned.items()}
-                for identity, assigned in typical.final_assignment.items()
+                identity: {topic: list(numbers) for topic, numbers in typical.final_assignment[identity].items()}
+                for identity in in_order(typical.final_assignment)
             },
             "took_ms": typical.took_ms,
             "newcomers_wait_ms": typical.newcomers_wait_ms,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from kgm.model.assignment import Move
-from kgm.model.snapshot import CoordinatorNode
+from kgm.model.snapshot import CoordinatorNode, GroupSnapshot
 from kgm.operations.groups.partitions import PartitionRow
 from kgm.operations.groups.unread import Unread
+from kgm.text.names import NaturalKey, in_order, natural
 
 PARTITIONS: Final = {"*": ["int"]}
 COORDINATOR: Final = ({"id": "int", "host": "str", "port": "int"}, None)
@@ -106,6 +107,21 @@ PARTITION: Final[dict[str, Any]] = {
 }
 #: Something that could not be read, so that other values are null or missing.
 UNREAD: Final[dict[str, Any]] = {"what": "str", "consequence": "str"}
+
+
+def snapshot_json(snapshot: GroupSnapshot) -> dict[str, Any]:
+    """A snapshot with its members, topics and partitions in natural order. Reading it back does not depend on these."""
+    data = snapshot.to_json()
+    place = {name: at for at, name in enumerate(in_order({row.topic for row in snapshot.offsets}))}
+    data["topics"].sort(key=lambda one: natural(one["name"]))
+    data["members"].sort(key=_identity)
+    data["offsets"].sort(key=lambda one: (place[one["topic"]], one["partition"]))
+    return data
+
+
+def _identity(member: Mapping[str, Any]) -> NaturalKey:
+    name = member["group_instance_id"]
+    return natural(member["member_id"] if name is None else name)
 
 
 def unread_json(every: Iterable[Unread]) -> list[dict[str, Any]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from kgm.cli.output.contracts.groups import MOVE, VALUE, moves_json
+from kgm.text.names import in_order
 from kgm.text.timestamps import rfc3339
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ def verdict_json(verdict: WatchVerdict) -> dict[str, Any]:
         "handovers": verdict.handovers,
         "handovers_exact": verdict.handovers_exact,
         "moves": moves_json(verdict.moves),
-        "replaced": list(verdict.replaced),
+        "replaced": in_order(verdict.replaced),
         "type": None if latest is None else latest.type,
         "state": None if latest is None else latest.state,
         "generation": verdict.generation,
