@@ -14,6 +14,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -63,6 +64,14 @@ _CALLS: dict[tuple[str, ...], list[str] | None] = {
     ("version",): [],
     ("history", "capture"): None,  # starts Spark: tests/pipeline
     ("history", "build"): None,  # starts Spark: tests/pipeline
+}
+#: What else `describe` shows.
+_VIEWS = [["--offsets", "--lag-time"], ["--state"], ["--members", "--lag-time"], ["--only-lagging"]]
+#: Columns of csv and tsv that are no keys of JSON.
+_NOT_IN_JSON: dict[tuple[str, ...], set[str]] = {
+    ("assign",): {"member_id", "topic", "partitions", "count"},  # members and topics are keys of `assignment`
+    ("describe",): {"static_members"},  # in JSON, members can be counted
+    ("diff",): {"change"},  # the list of JSON that the row is from
 }
 #: Their JSON contains none of the names; the labels of metrics have them as they are shown.
 _NAMELESS = {
@@ -177,6 +186,36 @@ def test_no_format_prints_an_active_character(words, cluster, folder, kgm, monke
     assert texts & {*WIRE, CROWD, GONE} or words in _NAMELESS, (
         "the names are not in its JSON: is it called with a group?"
     )
+
+
+@pytest.mark.parametrize(
+    ("words", "more"),
+    [*((words, []) for words in COMMANDS), *((("describe",), more) for more in _VIEWS)],
+    ids=" ".join,
+)
+def test_columns_have_the_keys_of_json(words, more, cluster, folder, kgm):
+    line = arguments(words, cluster, folder)
+    if line is None:
+        pytest.skip("not run here")
+    code, out, err = kgm(*line, *more, "-o", "csv")
+    assert code in (0, 8), err
+    header, *rows = csv.reader(io.StringIO(out))
+    known = {*_keys(schema_of("-".join(words))["properties"]["data"]), *_NOT_IN_JSON.get(words, ())}
+    assert [name for name in header if name not in known] == []
+    assert len(set(header)) == len(header)
+    assert not [cell for row in rows for cell in row if is_formula(cell)]
+
+
+def _keys(schema: dict[str, Any], of: str = "") -> Iterator[str]:
+    """The keys of objects at any depth, and those in an object with its own key before them: record_offset."""
+    for name, each in schema.get("properties", {}).items():
+        yield name
+        if of:
+            yield f"{of}_{name}"
+        yield from _keys(each, name)
+    for each in (schema.get("items"), schema.get("additionalProperties"), *schema.get("anyOf", ())):
+        if isinstance(each, dict):
+            yield from _keys(each, of)
 
 
 def _in_every_format(words, line, kgm, monkeypatch) -> Iterator[tuple[str, str, str]]:

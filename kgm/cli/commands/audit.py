@@ -23,13 +23,24 @@ if TYPE_CHECKING:
 SCHEMA = "kgm.audit/v1"
 _BREAKS_SHOWN = 5
 _COLUMNS = (
-    Column(title="TIME"), Column(title="OPERATOR"), Column(title="GROUP"), Column(title="INSTANCE-ID"),
-    Column(title="MEMBER-ID", wide=True), Column(title="ACTION", wide=True), Column(title="RESULT"),
-    Column(title="LIVENESS", wide=True),
+    Column(title="TIME"),
+    Column(title="OPERATOR", text=True),
+    Column(title="OPERATOR", data=True),
+    Column(title="GROUP"),
+    Column(title="INSTANCE-ID"),
+    Column(title="MEMBER-ID", wide=True),
+    Column(title="ACTION", wide=True),
+    Column(title="RESULT"),
+    Column(title="LIVENESS", wide=True, key="verdict"),
     Column(title="ERROR", wide=True),
-    Column(title="REASON"), Column(title="CLUSTER"), Column(title="NOTE"), Column(title="UID", wide=True),
-    Column(title="CLIENT-HOST", wide=True), Column(title="FINISHED", wide=True),
-)  # fmt: skip
+    Column(title="REASON"),
+    Column(title="CLUSTER", key="cluster_id"),
+    Column(title="NOTE"),
+    Column(title="UID", wide=True),
+    Column(title="CLIENT-HOST", wide=True),
+    Column(title="FINISHED", wide=True, key="finished_at"),
+    Column(title="USER HOST", data=True, key="host"),
+)
 
 
 @output_options
@@ -140,12 +151,26 @@ def _is_running(pid: int) -> bool:
 def _table(items: Sequence[dict[str, Any]]) -> Table:
     rows: list[list[Cell]] = [
         [
-            one["time"], f"{one['operator'] or '?'}@{one['host'] or '?'}", one["group_id"], one["group_instance_id"],
-            one["member_id"], one["action"], one["result"], one["verdict"], one["error"], one["reason"],
-            one["cluster_id"], one["note"], one["uid"], one["client_host"], one["finished_at"],
+            one["time"],
+            f"{one['operator'] or '?'}@{one['host'] or '?'}",
+            one["operator"],
+            one["group_id"],
+            one["group_instance_id"],
+            one["member_id"],
+            one["action"],
+            one["result"],
+            one["verdict"],
+            one["error"],
+            one["reason"],
+            one["cluster_id"],
+            one["note"],
+            one["uid"],
+            one["client_host"],
+            one["finished_at"],
+            one["host"],
         ]
         for one in items
-    ]  # fmt: skip
+    ]
     return Table(columns=_COLUMNS, rows=rows)
 
 

@@ -162,7 +162,7 @@ def check(
         Column(title="STEP"),
         Column(title="WHERE"),
         Column(title="RESULT"),
-        Column(title="MS", right=True),
+        Column(title="MS", right=True, key="took_ms"),
         Column(title="DETAIL"),
     ]
     rows: list[list[Cell]] = [[c.step, c.where, c.result, c.took_ms, c.detail or None] for c in tested.checks]

@@ -221,7 +221,8 @@ def _table(results: Sequence[DeletionResult]) -> Table:
         ]
         for one in results
     ]  # fmt: skip
-    return Table(columns=[Column(title=title) for title in titles], rows=rows)
+    keys = {"LAST-USE": "last_use_at"}
+    return Table(columns=[Column(title=title, key=keys.get(title)) for title in titles], rows=rows)
 
 
 def _note(one: DeletionResult) -> str | None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
-from kgm.cli.output.report import Cell, Column, Report, Table, cluster_json, emit
+from kgm.cli.output.report import Cell, Column, Report, Table, cluster_json, data_table, emit
 from kgm.model.errors import ConditionNotMet, UsageError
 from kgm.text.names import check_name
 
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 
 SCHEMA = "kgm.diff/v1"
 LIVE = "live"
+#: The columns of csv and tsv: a row is an entry of one of JSON's lists, which `change` names as tables do.
+_KEYS = (
+    "group_id", "change", "identity", "name", "topic", "partition", "before", "after", "assignment",
+)  # fmt: skip
 
 
 @cluster_options
@@ -86,11 +90,11 @@ def _emit(
 ) -> None:
     from kgm.cli.output.contracts.diff import comparison_json
 
-    columns = [Column(title="GROUP", data=True), Column(title="CHANGE"), Column(title="WHAT"), Column(title="DETAIL")]
+    columns = [Column(title=title) for title in ("CHANGE", "WHAT", "DETAIL")]
     tables = [
         Table(
             columns=columns if options.is_data or not group.is_same else [],
-            rows=[[group.group_id, *row] for row in _rows(group)],
+            rows=_rows(group),
             heading=f"{group.group_id}  {_summary(group)}",
         )
         for group in compared.groups
@@ -101,6 +105,7 @@ def _emit(
             schema=SCHEMA,
             data={"a": names[0], "b": names[1], "groups": items},
             tables=tables,
+            records=data_table((row for group in compared.groups for row in _records(group)), _KEYS),
             names=[group.group_id for group in compared.different],
             items=items,
             cluster=where,
@@ -133,6 +138,41 @@ def _rows(group: GroupComparison) -> list[list[Cell]]:
     assert only is not None
     what = "deleted" if group.after is None else "created"
     return [[what, f"group {group.group_id}", f"{only.type}, {only.state}, {many(len(only.members), 'member')}"]]
+
+
+def _records(group: GroupComparison) -> Iterator[dict[str, Any]]:
+    from kgm.text.wording import partitions_text
+
+    def record(change: str, before: Any = None, after: Any = None, **more: Any) -> dict[str, Any]:
+        return dict.fromkeys(_KEYS) | {
+            "group_id": group.group_id, "change": change, "before": before, "after": after, **more,
+        }  # fmt: skip
+
+    changed = group.changes
+    if changed is None:
+        yield record("deleted" if group.after is None else "created")
+        return
+    for member in changed.joined:
+        owns = partitions_text(member.assignment) or None
+        yield record("joined", None, member.member_id, identity=member.identity, assignment=owns)
+    for member in changed.left:
+        owns = partitions_text(member.assignment) or None
+        yield record("left", member.member_id, None, identity=member.identity, assignment=owns)
+    for one in changed.replaced:
+        yield record("replaced", one.member_id_before, one.member_id_after, identity=one.identity)
+    for status in changed.statuses:
+        yield record("status", status.before, status.after, identity=status.name)
+    for each in changed.resubscribed:
+        topics = _topics(each.topics_before, each.regex_before), _topics(each.topics_after, each.regex_after)
+        yield record("subscription", *topics, identity=each.identity)
+    for move in changed.moves or ():
+        yield record("moved", move.owner_before, move.owner_after, topic=move.topic, partition=move.partition)
+    for value in [*changed.values, *([changed.coordinator] if changed.coordinator is not None else [])]:
+        yield record("changed", value.before, value.after, name=value.name)
+    for topic in changed.topics:
+        yield record("topic", topic.before, topic.after, topic=topic.name)
+    if changed.moves is None:
+        yield record("unknown", name="moves")
 
 
 def _member_rows(changed: Changes) -> list[list[Cell]]:

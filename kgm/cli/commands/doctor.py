@@ -171,7 +171,9 @@ def _emit(diagnosis: Diagnosis, where: dict[str, str | None], blind: KgmError | 
 
 def _data_table(diagnosis: Diagnosis) -> Table:
     """For programs: a row for each finding."""
-    columns = [Column(title=title) for title in ("SEVERITY", "GROUP", "CHECK", "FINDING", "EVIDENCE", "NEXT", "ABOUT")]
+    keys = {"FINDING": "message", "NEXT": "next_command"}
+    titles = ("SEVERITY", "GROUP", "CHECK", "FINDING", "EVIDENCE", "NEXT", "ABOUT")
+    columns = [Column(title=title, key=keys.get(title)) for title in titles]
     rows: list[list[Cell]] = [
         # The evidence names only the first few subjects; this column has all of them.
         [

@@ -172,11 +172,11 @@ def _print(collector: GroupCollector, options: RunOptions) -> None:
 
 def _table(families: Sequence[Metric]) -> Table:
     rows = [
-        [one.name, ",".join(f"{key}={value}" for key, value in one.labels.items()), f"{one.value:g}"]
+        [one.name, ",".join(f"{key}={value}" for key, value in one.labels.items()), f"{one.value:.15g}"]
         for family in families
         for one in family.samples
     ]
-    columns = [Column(title="METRIC"), Column(title="LABELS"), Column(title="VALUE", right=True)]
+    columns = [Column(title="METRIC", key="name"), Column(title="LABELS"), Column(title="VALUE", right=True)]
     return Table(columns=columns, rows=rows)
 
 

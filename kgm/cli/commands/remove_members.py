@@ -264,5 +264,6 @@ def _table(results: Sequence[MemberResult], moves: tuple[Move, ...] | None) -> T
     notes = [f"{many(len(moves), 'partition')} will move: {moves_text(moves)}"] if moves else []
     # Columns are left out in this order; an instance id identifies a member as well as a member id does.
     ranks = {"MEMBER-ID": 0 if all(one.target.instance_id for one in results) else None, "ERROR": 2, "FREED": 1}
-    columns = [Column(title=title, left_out=ranks.get(title)) for title in titles]
+    keys = {"FREED": "partitions_freed"}
+    columns = [Column(title=title, left_out=ranks.get(title), key=keys.get(title)) for title in titles]
     return Table(columns=columns, rows=rows, notes=notes)

@@ -231,7 +231,7 @@ def _emit(running: Watch, collected: CollectedEvents, where: dict[str, str | Non
     """Print the document at the end, even if Ctrl-C ended the watch."""
     from kgm.cli.output.contracts.watch import verdict_json
 
-    columns = [Column(title=title) for title in ("AT", "GROUP", "EVENT", "DETAIL")]
+    columns = [*(Column(title=title) for title in ("AT", "GROUP", "EVENT")), Column(title="DETAIL", key="text")]
     rows: list[list[Cell]] = [
         [rfc3339(event.at_ms), event.group_id, event.kind, event.text] for event in collected.events
     ]

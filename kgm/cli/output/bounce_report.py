@@ -113,7 +113,7 @@ def _summary(predicted: PredictedBounce) -> Table:
     is_mixed = len({prediction.protocol for prediction in predictions}) > 1
     has_refused = any(prediction.typical.refused_joins for prediction in predictions)
     columns = [
-        Column(title="SCENARIO"),
+        Column(title="SCENARIO", key="name"),
         *([Column(title="PROTOCOL")] if is_mixed else []),
         Column(title="ASSIGNOR"),
         *count_columns("REBALANCES"),

@@ -96,10 +96,14 @@ def _table(foreseen: DrainForecast) -> Table:
         Column(title="MOST PARTITIONS", wide=True, text=True),
         Column(title="MOST PARTITIONS", data=True, key="most_partitions_before"),
         Column(title="MOST PARTITIONS", data=True, key="most_partitions_after"),
-        Column(title="WARNING", data=not has_warnings),
+        *([Column(title="WARNING", text=True)] if has_warnings else []),
+        *(
+            Column(title=key, data=True, key=key)
+            for key in ("unowned_partitions", "tasks_without_copy", "empty", "thin")
+        ),
         Column(title="NOT PREDICTED BECAUSE", data=not foreseen.unpredicted, key="reason"),
     ]
-    rows = [_row(one) for one in foreseen.groups] + [
+    rows = [_row(one, has_warnings=has_warnings) for one in foreseen.groups] + [
         _row_of_unpredicted(one, len(columns)) for one in foreseen.unpredicted
     ]
     affected = len(foreseen.groups) + sum(one.taken is not None for one in foreseen.unpredicted)
@@ -112,7 +116,7 @@ def _table(foreseen: DrainForecast) -> Table:
     )
 
 
-def _row(one: DrainedGroup) -> list[Cell]:
+def _row(one: DrainedGroup, *, has_warnings: bool) -> list[Cell]:
     typical, ranges = one.prediction.typical, one.prediction.meaningful_ranges
     return [
         one.group.group_id,
@@ -129,7 +133,11 @@ def _row(one: DrainedGroup) -> list[Cell]:
         f"{one.most_partitions_before} -> {one.most_partitions_after}",
         one.most_partitions_before,
         one.most_partitions_after,
-        warnings_of(one),
+        *([warnings_of(one)] if has_warnings else []),
+        one.unowned_partitions,
+        ",".join(one.tasks_without_copy) or None,
+        "yes" if one.is_emptied else "no",
+        "yes" if one.is_thin else "no",
         None,
     ]
 

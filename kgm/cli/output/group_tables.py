@@ -51,7 +51,7 @@ def members_table(
         return _process_table(snapshot, sink_tasks, heading=heading(snapshot), notes=notes)
     extra = not verbose
     static = _static_members(snapshot)
-    workers = {one.member_id: one.url or one.worker_id for one in sink_tasks if one.sink_group == snapshot.group_id}
+    workers = {one.member_id: one for one in sink_tasks if one.sink_group == snapshot.group_id}
     columns = [
         Column(title="GROUP", data=True),
         # One of the two ids is enough to tell members apart.
@@ -66,15 +66,17 @@ def members_table(
         Column(title="SUBSCRIPTION", wide=extra),
         Column(title="PARTITIONS", right=True, left_out=3),
         Column(title="LAG", right=True),
-        *([Column(title="LAG-TIME", right=True)] if times else []),
-        *([] if trends is None else [_TREND]),
+        *([Column(title="LAG-TIME", right=True, text=True)] if times else []),
+        *([] if trends is None else _TREND),
         Column(title="ASSIGNMENT"),
         Column(title="TARGET", wide=extra),
         # Last, so that the columns of csv and tsv keep their positions.
         Column(title="CLIENT", wide=extra, key="client_library"),
         *_thread_columns(snapshot),
         Column(title="LAG-MS", right=True, data=True),
-        Column(title="WORKER", data=not workers),
+        *([Column(title="WORKER", text=True)] if workers else []),
+        Column(title="WORKER-ID", data=True),
+        Column(title="URL", data=True),
     ]
     owned: dict[str | None, list[OffsetSnapshot]] = {}
     for row in snapshot.offsets if trends is not None else ():
@@ -82,11 +84,18 @@ def members_table(
     rows = [
         [
             *_member_row(snapshot, member, times=times, trend=_trend(trends, owned.get(member.member_id, ()))),
-            workers.get(member.member_id),
+            *_worker_cells(workers.get(member.member_id), is_shown=bool(workers)),
         ]
         for member in sorted(snapshot.members, key=lambda member: (*order.place(member), natural(member.identity)))
     ]
     return Table(columns=columns, rows=rows, heading=heading(snapshot), notes=notes)
+
+
+def _worker_cells(task: SinkTask | None, *, is_shown: bool) -> list[Cell]:
+    """The worker that runs the task that a member is."""
+    if task is None:
+        return [None] * (3 if is_shown else 2)
+    return [task.url or task.worker_id, task.worker_id, task.url]
 
 
 def _member_row(snapshot: GroupSnapshot, member: MemberSnapshot, *, times: bool, trend: list[Cell]) -> list[Cell]:
@@ -298,7 +307,7 @@ def offsets_table(
         Column(title="COMMITTED", right=True, left_out=4),
         Column(title="END", right=True, left_out=3),
         *_lag_columns(times=times),
-        *([] if trends is None else [_TREND]),
+        *([] if trends is None else _TREND),
         Column(title="INSTANCE-ID", left_out=None if _static_members(snapshot) else 2),
         Column(title="MEMBER-ID", left_out=0 if _static_members(snapshot) == len(snapshot.members) else None),
         Column(title="LOST", right=True, data=True),
@@ -313,12 +322,15 @@ def offsets_table(
     return Table(columns=columns, rows=rows, heading=heading(snapshot), notes=notes)
 
 
-_TREND = Column(title="TREND")
+_TREND = (Column(title="TREND", text=True), Column(title="TREND", data=True))
 
 
 def _trend(trends: GroupTrends | None, rows: Sequence[OffsetSnapshot]) -> list[Cell]:
-    """The cell of the trend column: how the lag of the partitions changes. Empty if there is no such column."""
-    return [] if trends is None else [trends.of(rows).text if rows else None]
+    """The cells of `_TREND`: how the lag of the partitions changes. Empty if there are no such columns."""
+    if trends is None:
+        return []
+    trend = trends.of(rows) if rows else None
+    return [None, None] if trend is None else [trend.text, str(trend.kind)]
 
 
 def _trend_notes(trends: GroupTrends | None) -> list[str]:
@@ -345,7 +357,7 @@ _DATA_TIMES = (Column(title="LAG-MS", right=True, data=True), Column(title="COMM
 
 
 def _lag_columns(*, times: bool) -> list[Column]:
-    ages = [Column(title="LAG-TIME", right=True), Column(title="COMMIT-AGE", right=True)]
+    ages = [Column(title="LAG-TIME", right=True, text=True), Column(title="COMMIT-AGE", right=True, text=True)]
     return [Column(title="LAG", right=True), *(ages if times else [])]
 
 
@@ -366,7 +378,7 @@ def partitions_table(
         Column(title="COMMITTED", right=True, left_out=5),
         Column(title="END", right=True, left_out=4),
         *_lag_columns(times=times),
-        *([] if trends is None else [_TREND]),
+        *([] if trends is None else _TREND),
         Column(title="INSTANCE-ID", left_out=None if static else 3),
         Column(title="MEMBER-ID", left_out=0 if all(owned) else None),
         Column(title="CLIENT-ID", wide=True),
@@ -390,10 +402,10 @@ def partitions_table(
 
 
 def _trend_in(trends: Mapping[str, GroupTrends] | None, group_id: str, rows: Sequence[OffsetSnapshot]) -> list[Cell]:
-    """The cell of the trend column; an empty cell for a group that was not described twice."""
+    """The cells of `_TREND`; empty cells for a group that was not described twice."""
     if trends is None:
         return []
-    return _trend(trends.get(group_id), rows) or [None]
+    return _trend(trends.get(group_id), rows) or [None, None]
 
 
 def _no_consumer(rows: Sequence[PartitionRow]) -> Iterator[str]:
@@ -420,11 +432,13 @@ def state_table(
         Column(title="STATE"),
         Column(title="ASSIGNOR", left_out=5),
         Column(title="MEMBERS", right=True),
-        Column(title="STATIC", right=True, left_out=2),
-        Column(title="EPOCH", right=True, left_out=3),
+        Column(title="STATIC", right=True, left_out=2, key="static_members"),
+        Column(title="EPOCH", right=True, left_out=3, text=True),
+        Column(title="GENERATION", data=True),
+        Column(title="GROUP-EPOCH", data=True),
         Column(title="LAG", right=True),
-        *([Column(title="LAG-TIME", right=True)] if times else []),
-        *([] if trends is None else [_TREND]),
+        *([Column(title="LAG-TIME", right=True, text=True)] if times else []),
+        *([] if trends is None else _TREND),
         Column(title="COORDINATOR", left_out=1),
         Column(title="LAG-MS", right=True, data=True),
     ]
@@ -452,6 +466,8 @@ def _state_row(snapshot: GroupSnapshot, *, times: bool, trend: list[Cell]) -> li
         len(snapshot.members),
         _static_members(snapshot),
         snapshot.group_epoch if snapshot.group_epoch is not None else snapshot.generation,
+        snapshot.generation,
+        snapshot.group_epoch,
         snapshot.lag,
         *([_age(snapshot.lag_ms)] if times else []),
         *trend,

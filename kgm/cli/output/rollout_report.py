@@ -143,7 +143,7 @@ class RolloutPrinter:
         raise typer.Exit(code)
 
     def _document(self, outcome: str, steps_done: int, error: KgmError | None, connected: AdminClient) -> Report:
-        columns = [Column(title=title) for title in ("AT", "STEP", "EVENT", "DETAIL")]
+        columns = [*(Column(title=title) for title in ("AT", "STEP", "EVENT")), Column(title="DETAIL", key="text")]
         return Report(
             schema=SCHEMA,
             data={

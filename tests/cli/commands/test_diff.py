@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import uuid
 
@@ -73,6 +75,22 @@ def test_everything_that_changed_is_shown(write):
 
 
 @pytest.mark.slow
+def test_csv_has_a_row_for_each_change_under_the_keys_of_json(write):
+    """A script that reads them need not parse a sentence."""
+    come = GROUP["members"][1] | {"group_instance_id": "c", "member_id": "c-1"}
+    back = GROUP["members"][0] | {"member_id": "a-2"}
+    after = GROUP | {"generation": 5, "members": [back, come]}
+    rows = list(csv.DictReader(io.StringIO(kgm("diff", write(GROUP), write(after), "-o", "csv").out)))
+    assert {row["group_id"] for row in rows} == {"g"}
+    assert [{key: value for key, value in row.items() if value and key != "group_id"} for row in rows] == [
+        {"change": "joined", "identity": "c", "after": "c-1", "assignment": "t[2]"},
+        {"change": "left", "identity": "b", "before": "b-1", "assignment": "t[2]"},
+        {"change": "replaced", "identity": "a", "before": "a-1", "after": "a-2"},
+        {"change": "moved", "topic": "t", "partition": "2", "before": "b", "after": "c"},
+        {"change": "changed", "name": "generation", "before": "4", "after": "5"},
+    ]
+
+
 def test_exit_code_is_for_scripts(write):
     same, other = write(GROUP), write(restarted())
     assert kgm("diff", same, same, "--exit-code").code == 0

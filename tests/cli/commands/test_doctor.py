@@ -109,7 +109,7 @@ def test_every_format(groups):
     assert "without an owner: orders[2]" in table.out
     assert "-> kgm describe ill --offsets" in table.out
     csv = kgm("doctor", "ill", "-b", groups, "-o", "csv").out.splitlines()
-    assert csv[0] == "severity,group_id,check,finding,evidence,next,about"
+    assert csv[0] == "severity,group_id,check,message,evidence,next_command,about"
     assert len(csv) == 1 + 4
     assert kgm("doctor", "ill", "-b", groups, "-o", "name").out.splitlines()[0] == "ill/unowned-partitions"
 

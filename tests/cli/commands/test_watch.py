@@ -306,7 +306,7 @@ def test_an_interrupted_watch_prints_its_document(quiet, monkeypatch, capsys):
 def test_documents_are_written_at_the_end(quiet):
     bootstrap, group = quiet
     look = ["watch", group, "-b", bootstrap, "--count", "1", "-o"]
-    assert kgm(*look, "csv").out.splitlines()[0] == "at,group_id,event,detail"
+    assert kgm(*look, "csv").out.splitlines()[0] == "at,group_id,event,text"
     assert "schema: kgm.watch/v1" in kgm(*look, "yaml").out.replace('"', "")
     assert kgm(*look, "name").out == f"{group}\n"
 

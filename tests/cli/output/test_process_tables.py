@@ -105,7 +105,9 @@ def test_a_sink_connector_in_both_groups():
         "client ids"
     )
     (plain,) = csv.DictReader(io.StringIO(text(sink, "csv")))
-    assert plain["worker"] == ""
+    assert (plain["worker_id"], plain["url"]) == ("", "")
+    (plain,) = csv.DictReader(io.StringIO(text(sink, "csv", sink_tasks=[SINK_TASK])))
+    assert (plain["worker_id"], plain["url"]) == ("w-1", "http://w1:8083/")
 
 
 def test_a_line_for_each_worker():

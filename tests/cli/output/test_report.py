@@ -14,8 +14,8 @@ from kgm.cli.options.run_options import RunOptions
 from kgm.cli.output import report as output
 from kgm.cli.output.failures import print_warning
 from kgm.cli.output.notices import Notices
-from kgm.cli.output.output_options import FORMATS
-from kgm.cli.output.report import Column, Report, Table, rendered
+from kgm.cli.output.output_options import FORMATS, OutputOptions
+from kgm.cli.output.report import Column, Report, Table, data_table, rendered
 from kgm.cli.output.table_text import TableStyle, cells, fold, table_lines
 from kgm.text.sanitize import clean
 from tests.cpu_time import allowed
@@ -220,3 +220,23 @@ def test_ten_thousand_members_are_fast():
         text = shown(text_format, *rows) if text_format != "schema" else "app-09999"
         assert time.process_time() - start < allowed(3)
         assert "app-09999" in text or text_format in ("json", "yaml", "ndjson")
+
+
+def test_records_are_the_rows_of_csv_and_of_no_table():
+    """Values as in JSON: numbers, not durations; nested keys joined; a median under the name of its object."""
+    items = [
+        {
+            "group_id": "g",
+            "stopped_ms": {"min": 3, "max": None},
+            "costs": {"median": 2},
+            "exact": True,
+            "also": ["a", "b"],
+        },
+        {"group_id": "h", "stopped_ms": None, "costs": None, "exact": None, "also": []},
+    ]
+    records = data_table(items, ["group_id", "stopped_ms.min", "stopped_ms.max", "costs.median", "exact", "also"])
+    shown = Report(schema="x", data={}, tables=[Table(columns=[Column(title="FOR")], rows=[["1m"]])], records=records)
+    assert rendered(shown, OutputOptions(output="csv")).splitlines() == [
+        "group_id,stopped_ms_min,stopped_ms_max,costs,exact,also", 'g,3,,2,yes,"a,b"', "h,,,,,",
+    ]  # fmt: skip
+    assert rendered(shown, OutputOptions(output="table")).splitlines() == ["FOR", "1m"]

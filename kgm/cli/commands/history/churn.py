@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,7 +13,7 @@ from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
 from kgm.cli.output.history.rows_json import at, churn_json, cluster_json, window_json
 from kgm.cli.output.history.words import between_text, causes_text, short
-from kgm.cli.output.report import Cell, Column, Report, Table, emit
+from kgm.cli.output.report import Cell, Column, Report, Table, data_table, emit
 from kgm.text.wording import many
 
 if TYPE_CHECKING:
@@ -22,6 +22,11 @@ if TYPE_CHECKING:
 
 _SCHEMA = "kgm.history-churn/v1"
 _CULPRITS_SHOWN = 20
+#: The columns of csv and tsv.
+_KEYS = (
+    "group_id", "group_type", "rebalances", "per_hour", "causes", "lost_rounds", "moved", "stopped_partition_ms.min",
+    "stopped_partition_ms.max", "absorbed", "first", "last",
+)  # fmt: skip
 
 
 @cluster_options
@@ -50,6 +55,7 @@ def churn(
         Report(
             schema=_SCHEMA,
             data=data,
+            records=_data(ranked, data["groups"]),
             tables=[_groups(ranked, history, is_data=common.is_data), _culprits(ranked.culprits)],
             names=[each.group_id for each in ranked.groups],
             items=data["groups"],
@@ -62,6 +68,12 @@ def churn(
         from kgm.cli.output.pages.page import write
 
         write(report, churn_page(ranked, window))
+
+
+def _data(ranked: Churn, items: Sequence[Mapping[str, Any]]) -> Table:
+    """The table for csv and tsv."""
+    causes = [causes_text(each.causes, is_data=True) for each in ranked.groups]
+    return data_table(({**item, "causes": text} for item, text in zip(items, causes, strict=True)), _KEYS)
 
 
 def _groups(ranked: Churn, history: History, *, is_data: bool) -> Table:

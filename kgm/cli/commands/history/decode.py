@@ -65,19 +65,32 @@ def decode(
 
 def _report(records: Sequence[Json]) -> Report:
     columns = [
-        Column(title="PARTITION", right=True), Column(title="OFFSET", right=True), Column(title="AT"),
-        Column(title="TYPE", right=True), Column(title="KEY"), Column(title="VERSION", right=True),
-        Column(title="VALUE"), Column(title="ERROR"),
-    ]  # fmt: skip
+        Column(title="PARTITION", right=True),
+        Column(title="OFFSET", right=True),
+        Column(title="AT", text=True),
+        Column(title="TIMESTAMP", data=True),
+        Column(title="TYPE", right=True),
+        Column(title="KEY"),
+        Column(title="VERSION", right=True),
+        Column(title="VALUE"),
+        Column(title="ERROR"),
+    ]
     rows: list[list[Cell]] = []
     for each in records:
         key, value = each["key"] or {}, each["value"] or {}
         rows.append(
             [
-                each["partition"], each["offset"], at(each["timestamp"]), key.get("type"), _text(key.get("data")),
-                value.get("version"), _text(value.get("data")), each.get("error"),
+                each["partition"],
+                each["offset"],
+                at(each["timestamp"]),
+                each["timestamp"],
+                key.get("type"),
+                _text(key.get("data")),
+                value.get("version"),
+                _text(value.get("data")),
+                each.get("error"),
             ]
-        )  # fmt: skip
+        )
     return Report(
         schema=_SCHEMA, data={"records": list(records)}, tables=[Table(columns=columns, rows=rows)],
         names=[f"{each['partition']}:{each['offset']}" for each in records], items=records,

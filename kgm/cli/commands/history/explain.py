@@ -23,6 +23,7 @@ from kgm.cli.output.history.words import (
     known,
     rebalance_cells,
     rebalance_columns,
+    rebalance_data,
     short,
 )
 from kgm.cli.output.report import Cell, Column, Report, Table, emit
@@ -78,6 +79,7 @@ def explain(
             schema=_SCHEMA,
             data=data,
             tables=_tables(explained, is_data=common.is_data),
+            records=rebalance_data(explained.rebalances),
             names=[f"{row.to_generation}" for row in explained.rebalances],
             items=data["rebalances"],
             cluster=cluster_json(history),

@@ -13,7 +13,7 @@ from kgm.cli.options.shared_options import cluster_options
 from kgm.cli.output.history.bars import bar, shown_window
 from kgm.cli.output.history.rows_json import at, cluster_json, owner_json, window_json
 from kgm.cli.output.history.words import short
-from kgm.cli.output.report import Cell, Column, Report, Table, emit
+from kgm.cli.output.report import Cell, Column, Report, Table, data_table, emit
 from kgm.text.wording import many
 
 if TYPE_CHECKING:
@@ -22,6 +22,21 @@ if TYPE_CHECKING:
 
 _SCHEMA = "kgm.history-movement/v1"
 _MOST_OWNERS = 6
+#: The columns of csv and tsv, which have a row for each owner.
+_KEYS = (
+    "topic",
+    "topic_id",
+    "partition",
+    "identity",
+    "member_id",
+    "from",
+    "known_from",
+    "to",
+    "to_earliest",
+    "exact",
+    "from_ms",
+    "to_ms",
+)
 
 
 @cluster_options
@@ -44,6 +59,7 @@ def movement(
             schema=_SCHEMA,
             data={"group_id": name, "window": window_json(history), "owners": items},
             tables=[_owners(name, rows, history, is_data=common.is_data)],
+            records=data_table(items, _KEYS),
             names=list(dict.fromkeys(f"{row.topic}:{row.topic_partition}" for row in rows)),
             items=items,
             cluster=cluster_json(history),
@@ -53,7 +69,7 @@ def movement(
 
 
 def _owners(group: str, rows: Sequence[OwnerRow], history: History, *, is_data: bool) -> Table:
-    """is_data: for csv and tsv, where nothing is left out."""
+    """is_data: for Markdown, where nothing is left out."""
     from kgm.operations.history.group_rows import count_moves
     from kgm.operations.history.rebalance_effects import topic_name
 

@@ -18,8 +18,8 @@ from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
 from kgm.cli.options.words import known_word, split_words
 from kgm.cli.output.history.rows_json import cluster_json, rebalance_json, window_json
-from kgm.cli.output.history.words import in_words, rebalance_cells, rebalance_columns
-from kgm.cli.output.report import Cell, Column, Report, Table, emit
+from kgm.cli.output.history.words import in_words, rebalance_cells, rebalance_columns, rebalance_data
+from kgm.cli.output.report import Report, Table, emit
 from kgm.model.errors import UsageError
 from kgm.text.wording import many, typed
 
@@ -28,10 +28,6 @@ if TYPE_CHECKING:
     from kgm.operations.history.source import History
 
 _SCHEMA = "kgm.history-rebalances/v1"
-_DATA = (
-    "GENERATION-BEFORE", "GENERATION-AFTER", "LOST-ROUNDS", "MOVED-PARTITIONS", "KEPT-PARTITIONS", "STOPPED-MIN-MS",
-    "STOPPED-MAX-MS", "COMPLETE", "PARTITION", "OFFSET",
-)  # fmt: skip
 
 
 @cluster_options
@@ -84,6 +80,7 @@ def _report(rows: Sequence[RebalanceRow], history: History, common: RunOptions, 
         schema=_SCHEMA,
         data={"window": window_json(history), "rebalances": items},
         tables=[_table(rows, notes, is_data=common.is_data)],
+        records=rebalance_data(rows),
         names=list(dict.fromkeys(row.group_id for row in rows)),
         items=items,
         cluster=cluster_json(history),
@@ -102,18 +99,9 @@ def _causes(given: list[str] | None) -> set[str]:
 
 def _table(rows: Sequence[RebalanceRow], notes: Sequence[str], *, is_data: bool) -> Table:
     groups = {row.group_id for row in rows}
-    columns = rebalance_columns(min(groups) if len(groups) == 1 else None) + [
-        Column(title=title, data=True) for title in _DATA
-    ]
-    cells: list[list[Cell]] = [[*rebalance_cells(row, is_data=is_data), *_data_cells(row)] for row in rows]
+    columns = rebalance_columns(min(groups) if len(groups) == 1 else None)
+    cells = [rebalance_cells(row, is_data=is_data) for row in rows]
     return Table(columns=columns, rows=cells, notes=notes)
-
-
-def _data_cells(row: RebalanceRow) -> list[Cell]:
-    return [
-        row.from_generation, row.to_generation, row.lost_rounds, row.moved, row.kept, row.stopped_min_ms,
-        row.stopped_max_ms, str(row.complete).lower(), row.partition, row.offset,
-    ]  # fmt: skip
 
 
 def _notes(rows: Sequence[RebalanceRow], history: History) -> list[str]:

@@ -18,7 +18,7 @@ from kgm.cli.options.words import split_words
 from kgm.cli.output.history.rows_json import cluster_json, cost_json, window_json
 from kgm.cli.output.history.words import short
 from kgm.cli.output.progress import progress
-from kgm.cli.output.report import Cell, Column, Report, Table, emit, emit_item
+from kgm.cli.output.report import Cell, Column, Report, Table, data_table, emit, emit_item
 from kgm.model.errors import NotFoundError, UsageError
 from kgm.operations.bounce.request import BounceRequest
 from kgm.text.wording import many, typed
@@ -31,6 +31,13 @@ if TYPE_CHECKING:
     from kgm.simulation.report.prediction import Range
 
 _SCHEMA = "kgm.history-simulate-fleet/v1"
+#: The columns of csv and tsv.
+_KEYS = (
+    "group_id", "scenario", "members", "static_members", "partitions", "rebalances.median", "rebalances.min",
+    "rebalances.max", "moved_partitions.median", "moved_partitions.min", "moved_partitions.max", "handovers.median",
+    "handovers.min", "handovers.max", "stopped_partition_ms.median", "stopped_partition_ms.min",
+    "stopped_partition_ms.max", "exact", "worst", "assignor", "reason",
+)  # fmt: skip
 
 
 @cluster_options
@@ -110,7 +117,7 @@ def simulate_fleet(
         Report(
             schema=_SCHEMA, data={"window": window_json(history), "plan": plan_json, "costs": items},
             tables=[_table(shown, len(costs), history)], names=list(dict.fromkeys(cost.group_id for cost in shown)),
-            items=items, cluster=cluster_json(history),
+            records=data_table(items, _KEYS), items=items, cluster=cluster_json(history),
         ),
         common,
     )  # fmt: skip

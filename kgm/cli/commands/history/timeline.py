@@ -12,13 +12,18 @@ from kgm.cli.options.shared_options import cluster_options
 from kgm.cli.output.history.bars import bar, length_text, shown_window
 from kgm.cli.output.history.rows_json import at, cluster_json, event_json, rebalance_json, tenure_json, window_json
 from kgm.cli.output.history.words import generation_text, in_words, moved_text, short, sure_text, who_text, why_text
-from kgm.cli.output.report import Cell, Column, Report, Table, emit
+from kgm.cli.output.report import Cell, Column, Report, Table, data_table, emit
 from kgm.text.wording import many
 
 if TYPE_CHECKING:
     from kgm.history.rows import EventRow, RebalanceRow, TenureRow
 
 _SCHEMA = "kgm.history-timeline/v1"
+#: The columns of csv and tsv.
+_KEYS = (
+    "identity", "member_id", "group_instance_id", "client_id", "client_host", "from", "known_from", "to", "end_cause",
+    "end_confidence", "from_ms", "to_ms",
+)  # fmt: skip
 
 
 @cluster_options
@@ -49,6 +54,7 @@ def timeline(
             schema=_SCHEMA,
             data=data,
             tables=[_tenures(name, answer.tenures, shown_window(answer.tenures, history)), _happened(happened)],
+            records=data_table(seats, _KEYS),
             names=list(dict.fromkeys(row.seat for row in answer.tenures)),
             items=seats,
             cluster=cluster_json(history),

@@ -12,7 +12,7 @@ from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
 from kgm.cli.output.history.rows_json import advice_json, cluster_json, window_json
 from kgm.cli.output.history.words import in_words
-from kgm.cli.output.report import Cell, Column, Report, Table, emit
+from kgm.cli.output.report import Cell, Column, Report, Table, data_table, emit
 from kgm.text.durations import show_duration
 from kgm.text.wording import many
 
@@ -22,6 +22,11 @@ if TYPE_CHECKING:
 _SCHEMA = "kgm.history-timeouts/v1"
 #: The verdict for groups that get no advice.
 _TOO_FEW = "not enough data"
+#: The columns of csv and tsv.
+_KEYS = (
+    "group_id", "group_type", "session_timeout_ms", "restarts", "restart_ms.p50", "restart_ms.p95", "restart_ms.p99",
+    "restart_ms.max", "verdict", "advised_ms", "saved_rebalances", "extra_stall_ms", "within_broker_max", "advice",
+)  # fmt: skip
 
 
 @cluster_options
@@ -46,6 +51,7 @@ def timeouts(
             schema=_SCHEMA,
             data={"window": window_json(history), "advice": items},
             tables=[_advice(rows)],
+            records=data_table(items, _KEYS),
             names=[row.group_id for row in rows],
             items=items,
             cluster=cluster_json(history),

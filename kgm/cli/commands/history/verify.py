@@ -122,19 +122,36 @@ def _tables(source: str, verdict: LogVerdict) -> list[Table]:
 
 def _partitions(source: str, verdict: LogVerdict) -> Table:
     columns = [
-        Column(title="PARTITION", right=True), Column(title="RECORDS", right=True), Column(title="FIRST", right=True),
-        Column(title="END", right=True), Column(title="MISSING", right=True), Column(title="DOUBLE", right=True),
-        Column(title="OPEN TXN", right=True), Column(title="FROM"), Column(title="TO"), Column(title="COMPLETE SINCE"),
-        Column(title="COMPLETE FROM", right=True, wide=True), Column(title="MARKERS", right=True, wide=True),
-    ]  # fmt: skip
+        Column(title="PARTITION", right=True),
+        Column(title="RECORDS", right=True),
+        Column(title="FIRST", right=True, key="first_offset"),
+        Column(title="END", right=True, key="end_offset"),
+        Column(title="MISSING", right=True),
+        Column(title="DOUBLE", right=True, key="doubles"),
+        Column(title="OPEN TXN", right=True, key="open_transactions"),
+        Column(title="FROM", key="first"),
+        Column(title="TO", key="last"),
+        Column(title="COMPLETE SINCE"),
+        Column(title="COMPLETE FROM", right=True, wide=True),
+        Column(title="MARKERS", right=True, wide=True, key="controls"),
+    ]
     rows: list[list[Cell]] = [
         [
-            each.partition, each.records, each.first_offset, each.end_offset, each.missing, each.doubles,
-            sum(one.records for one in each.open_transactions), at(each.first_timestamp), at(each.last_timestamp),
-            at(each.complete_since), each.complete_from, each.controls,
+            each.partition,
+            each.records,
+            each.first_offset,
+            each.end_offset,
+            each.missing,
+            each.doubles,
+            sum(one.records for one in each.open_transactions),
+            at(each.first_timestamp),
+            at(each.last_timestamp),
+            at(each.complete_since),
+            each.complete_from,
+            each.controls,
         ]
         for each in verdict.partitions
-    ]  # fmt: skip
+    ]
     whole = sum(each.complete for each in verdict.groups)
     notes = [
         f"{verdict.records:,} records: {_in_words(verdict)}",

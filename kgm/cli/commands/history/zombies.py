@@ -52,10 +52,16 @@ def zombies(
 
 def _alarms(alarms: Sequence[AlarmRow], history: History) -> Table:
     columns = [
-        Column(title="GROUP"), Column(title="IDENTITY"), Column(title="ALARM"), Column(title="CONFIDENCE"),
-        Column(title="TIMES", right=True), Column(title="SINCE"), Column(title="LAST"), Column(title="CLEARED"),
+        Column(title="GROUP"),
+        Column(title="IDENTITY"),
+        Column(title="ALARM"),
+        Column(title="CONFIDENCE"),
+        Column(title="TIMES", right=True, key="count"),
+        Column(title="SINCE"),
+        Column(title="LAST"),
+        Column(title="CLEARED"),
         Column(title="EVIDENCE"),
-    ]  # fmt: skip
+    ]
     rows: list[list[Cell]] = [
         [
             row.group_id, short(row.seat) if row.seat else None, in_words(row.alarm), row.confidence, row.count,

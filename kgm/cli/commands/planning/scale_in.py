@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 SCHEMA = "kgm.scale-in/v1"
 _COLUMNS = (
     Column(title="POD"), Column(title="INSTANCE-ID"), Column(title="MEMBER-ID", wide=True), Column(title="HOST"),
-    Column(title="OWNS"),
+    Column(title="OWNS", key="assignment"),
 )  # fmt: skip
 
 

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from kgm.cli.output.history.rows_json import BROKER_LOG, at
-from kgm.cli.output.report import Cell, Column
+from kgm.cli.output.history.rows_json import BROKER_LOG, at, rebalance_json
+from kgm.cli.output.report import Cell, Column, Table, data_table
 from kgm.text.durations import show_duration
 from kgm.text.wording import many
 
@@ -121,12 +121,17 @@ def count_texts(causes: Iterable[CauseCount]) -> list[str]:
 
 
 def rebalance_cells(row: RebalanceRow, *, is_data: bool) -> list[Cell]:
-    """The cells under REBALANCE_TITLES. is_data: for csv and tsv, where nothing is left out."""
+    """The cells under REBALANCE_TITLES. is_data: for Markdown, where nothing is left out."""
     gap = "" if row.complete else " ?"
     return [
         at(row.timestamp), row.group_id, generation_text(row) + gap, why_text(row), sure_text(row),
         who_list(row.who) if is_data else who_text(row.who), stopped_text(row), moved_text(row),
     ]  # fmt: skip
+
+
+def rebalance_data(rows: Iterable[RebalanceRow]) -> Table:
+    """The table for csv and tsv."""
+    return data_table(({**rebalance_json(row), "who": who_list(row.who)} for row in rows), _REBALANCE_KEYS)
 
 
 def rebalance_columns(group: str | None) -> list[Column]:
@@ -135,4 +140,9 @@ def rebalance_columns(group: str | None) -> list[Column]:
     return [Column(title=title, left_out=left_out.get(title)) for title in REBALANCE_TITLES]
 
 
+_REBALANCE_KEYS = (
+    "at", "group_id", "generation_before", "generation_after", "cause", "also", "confidence", "source", "who",
+    "stopped_ms.min", "stopped_ms.max", "stopped_partition_ms.min", "stopped_partition_ms.max", "unowned_ms", "moved",
+    "kept", "lost_rounds", "complete", "record.partition", "record.offset",
+)  # fmt: skip
 REBALANCE_TITLES = ("AT", "GROUP", "GENERATION", "WHY", "CONFIDENCE", "WHO", "STOPPED", "MOVED")

@@ -42,9 +42,10 @@ def fleet_table(rows: list[FleetRow]) -> Table:
         Column(title="MEMBERS", right=True),
         Column(title="MISSING", right=True, left_out=3),
         Column(title="LAG", right=True),
-        Column(title="LAG-TIME", right=True),
-        Column(title="COMMIT-AGE", right=True, left_out=4),
-        Column(title="REBALANCES", right=True, left_out=5),
+        Column(title="LAG-TIME", right=True, text=True),
+        Column(title="COMMIT-AGE", right=True, left_out=4, text=True),
+        Column(title="REBALANCES", right=True, left_out=5, text=True),
+        Column(title="REBALANCES", data=True),
         Column(title="ASSIGNOR", wide=True),
         Column(title="PROTOCOL-TYPE", wide=True),
         Column(title="LAG-MS", right=True, data=True),
@@ -52,6 +53,7 @@ def fleet_table(rows: list[FleetRow]) -> Table:
         Column(title="COMMIT-AGE-LEAST-MS", right=True, data=True),
         Column(title="REBALANCES-SINCE", data=True),
         Column(title="READ-AT", data=True),
+        Column(title="REBALANCES-EXACT", data=True),
     ]
     return Table(columns=columns, rows=[_cells(row) for row in rows])
 
@@ -59,8 +61,9 @@ def fleet_table(rows: list[FleetRow]) -> Table:
 def _cells(row: FleetRow) -> list[Cell]:
     return [
         row.group_id, row.type, row.state, row.members, row.missing, row.lag, age_cell(row.lag_ms),
-        commit_age_cell(row), rebalances_cell(row), row.assignor, row.protocol_type,
+        commit_age_cell(row), rebalances_cell(row), row.rebalances, row.assignor, row.protocol_type,
         row.lag_ms, row.commit_age_ms, row.commit_age_least_ms,
         None if row.rebalances_since_ms is None else rfc3339(row.rebalances_since_ms),
         None if row.read_at_ms is None else rfc3339(row.read_at_ms),
+        None if row.rebalances_exact is None else "yes" if row.rebalances_exact else "no",
     ]  # fmt: skip

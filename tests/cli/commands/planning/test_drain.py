@@ -103,7 +103,7 @@ def test_rows_of_groups_without_a_forecast_have_the_reason(kgm):
     rows = {row["group_id"]: row for row in csv.DictReader(io.StringIO(out))}
     assert list(rows) == ["all", "third", "busy"]
     assert "PreparingRebalance" in rows["busy"]["reason"]
-    assert rows["all"]["warning"] == "empty, 3 partitions without an owner"
+    assert [rows["all"][name] for name in ("empty", "thin", "unowned_partitions")] == ["yes", "no", "3"]
 
 
 def test_columns_of_csv_have_the_keys_and_values_of_json(kgm):
@@ -117,7 +117,7 @@ def test_columns_of_csv_have_the_keys_and_values_of_json(kgm):
             assert row[name] == str(one[name])
         assert row["drained_members"] == ",".join(one["drained_members"])
         assert row["stopped_partition_ms_max"] == str(one["stopped_partition_range_ms"]["max"])
-        assert {name for name in row if not name.endswith(("_min", "_max"))} <= {*one, "warning", "reason"}
+        assert {name for name in row if not name.endswith(("_min", "_max"))} <= {*one, "reason"}
 
 
 @pytest.mark.parametrize("task", ["named__0_1", "join_0"])
