@@ -36,6 +36,9 @@ STICKY_ONLY, COOPERATIVE = ("sticky",), ("cooperative-sticky",)
 #: Forms of the member ids that consumers of the consumer protocol (KIP-848) choose.
 URL_SAFE, PLAIN, PADDED, UUID = "URL-safe base64", "plain base64", "padded URL-safe base64", "a UUID with hyphens"
 
+#: What an assignment may depend on beyond subscriptions and what members own.
+LEADER, BROKER, MEMBER_ID = "leader", "broker", "member id"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionForm:
@@ -62,7 +65,9 @@ class ClientTraits:
     that act as Java's. has_static_members: whether it knows group instance ids (KIP-345). leaves_when_static: whether a
     static member that is closed leaves. varying: assignors that give something
     else from process to process where there are several topics. more_rounds: how many rounds more than with Java's each
-    rebalance with an assignor was seen to take, at most.
+    rebalance with an assignor was seen to take, at most. assigns_by: what its assignments depend on: LEADER (it assigns
+    the topics that the leader names), BROKER (the order in which the broker lists members), MEMBER_ID (the member ids
+    of static members, compared with those of dynamic ones). None of these: Java's.
     differences: what it does otherwise, for people."""
 
     name: str
@@ -79,6 +84,7 @@ class ClientTraits:
     leaves_when_static: bool = False
     varying: tuple[str, ...] = ()
     more_rounds: Mapping[str, int] = field(default_factory=dict)
+    assigns_by: tuple[str, ...] = ()
     differences: tuple[str, ...] = ()
 
 
@@ -111,6 +117,7 @@ _TABLE: Final = (
         session_timeout_ms=45_000,
         rebalance_timeout_ms=300_000,
         client_ids=("rdkafka",),
+        assigns_by=(BROKER, MEMBER_ID),
         # 2.6.1 and 2.8.0 take the id that the broker makes, in its form.
         member_ids=(PLAIN, URL_SAFE),
         silent_leaders=("range", "roundrobin", "cooperative-sticky"),
@@ -149,6 +156,7 @@ _TABLE: Final = (
         session_timeout_ms=10_000,
         rebalance_timeout_ms=60_000,
         client_ids=("sarama",),
+        assigns_by=(MEMBER_ID,),
         silent_leaders=("range",),
         differences=(
             "its roundrobin sorts the text topic-partition: orders-10 comes before orders-2",
@@ -162,6 +170,7 @@ _TABLE: Final = (
         session_timeout_ms=30_000,
         rebalance_timeout_ms=30_000,
         client_ids=(),
+        assigns_by=(MEMBER_ID,),
         has_static_members=False,
         differences=(
             "its range assignor gives member i the partitions from i*P/M to (i+1)*P/M",
@@ -183,6 +192,7 @@ _TABLE: Final = (
         session_timeout_ms=30_000,
         rebalance_timeout_ms=60_000,
         client_ids=("kafkajs",),
+        assigns_by=(LEADER, MEMBER_ID),
         protocols={"RoundRobinAssigner": "roundrobin"},
         has_static_members=False,
         differences=(
@@ -197,6 +207,7 @@ _TABLE: Final = (
         session_timeout_ms=60_000,
         rebalance_timeout_ms=102_000,
         client_ids=(),
+        assigns_by=(LEADER, BROKER),
         member_ids=(UUID,),
         leaves_when_static=True,
         differences=(
@@ -220,6 +231,7 @@ _TABLE: Final = (
         session_timeout_ms=45_000,
         rebalance_timeout_ms=300_000,
         client_ids=("kafka-python-",),
+        assigns_by=(BROKER,),
         more_rounds={"range": 1, "roundrobin": 1, "sticky": 1, "cooperative-sticky": 2},
         differences=(
             "a static leader that restarts may rejoin (one more rebalance)",
@@ -238,6 +250,7 @@ _TABLE: Final = (
         session_timeout_ms=10_000,
         rebalance_timeout_ms=10_000,
         client_ids=("aiokafka-",),
+        assigns_by=(MEMBER_ID,),
         silent_leaders=("range", "roundrobin"),
         varying=("sticky",),
         differences=(
@@ -249,6 +262,11 @@ _TABLE: Final = (
 #: Each library by name, the most usual first.
 CLIENTS: Final = {traits.name: traits for traits in _TABLE}
 LIBRARIES: Final = tuple(CLIENTS)
+
+
+def assigning_by(what: str) -> frozenset[str]:
+    """The libraries whose assignments depend on LEADER, BROKER or MEMBER_ID."""
+    return frozenset(traits.name for traits in _TABLE if what in traits.assigns_by)
 
 
 def known_library(name: str) -> str:

@@ -11,20 +11,19 @@ from typing import Final, TypeAlias
 
 from kgm.assignors import MemberSpec, has_assignor
 from kgm.assignors.map_order import MapOrder
-from kgm.clients.table import SAME_ASSIGNOR
+from kgm.clients.table import BROKER, SAME_ASSIGNOR, assigning_by
 from kgm.coordinator.contract.behavior import behavior_of
 from kgm.java.hash_map import DEFAULT_CAPACITY, map_capacity
 from kgm.java.scala_map import scala_map_capacity
 from kgm.model.assignment import Assignment
-from kgm.model.client_library import JAVA, LIBRDKAFKA, PLATFORMATIC
+from kgm.model.client_library import JAVA
 from kgm.model.snapshot import GroupSnapshot
 from kgm.simulation.plan.starting_group import library_of
 from kgm.simulation.play.leader import assigned
 
 #: Descriptions of a broker, by whether it has Scala's maps.
 _BROKERS: Final = {False: "a broker with the coordinator in Java", True: "a broker with the coordinator in Scala"}
-#: Libraries that assign in the order in which the broker lists members.
-_BY_BROKER: Final = (LIBRDKAFKA, PLATFORMATIC)
+_BY_BROKER: Final = assigning_by(BROKER)
 #: How a leader assigns: (assignor, members, partition counts) -> partitions by topic, for each member id.
 LeaderAssignor: TypeAlias = "Callable[[str, Sequence[MemberSpec], Mapping[str, int]], Assignment]"
 

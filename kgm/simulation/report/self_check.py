@@ -12,19 +12,10 @@ from typing import Final
 
 from kgm.assignors import MemberSpec, has_assignor
 from kgm.assignors.contract import MOST_PARTITIONS
-from kgm.clients.table import SAME_ASSIGNOR, never_says_owned
+from kgm.clients.table import BROKER, LEADER, MEMBER_ID, SAME_ASSIGNOR, assigning_by, never_says_owned
 from kgm.java.hash_map import DEFAULT_CAPACITY, map_capacity
 from kgm.model.assignment import Partitions, count
-from kgm.model.client_library import (
-    AIOKAFKA,
-    JAVA,
-    KAFKA_GO,
-    KAFKA_PYTHON,
-    KAFKAJS,
-    LIBRDKAFKA,
-    PLATFORMATIC,
-    SARAMA,
-)
+from kgm.model.client_library import JAVA, KAFKA_PYTHON, LIBRDKAFKA, PLATFORMATIC
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.simulation.play.leader import assigned
 from kgm.text.wording import many
@@ -32,11 +23,9 @@ from kgm.text.wording import many
 _DETERMINED = ("range", "roundrobin")
 _STICKY = ("sticky", "cooperative-sticky")
 _COOPERATIVE = "cooperative-sticky"
-#: Libraries that assign the topics of the leader; libraries for which the order in which the broker lists members
-#: matters; and libraries that compare the member ids of static members with those of dynamic ones.
-_BY_LEADER: Final = frozenset((KAFKAJS, PLATFORMATIC))
-_BY_BROKER: Final = frozenset((LIBRDKAFKA, PLATFORMATIC, KAFKA_PYTHON))
-_BY_ID: Final = frozenset((LIBRDKAFKA, SARAMA, AIOKAFKA, KAFKAJS, KAFKA_GO))
+_BY_LEADER: Final = assigning_by(LEADER)
+_BY_BROKER: Final = assigning_by(BROKER)
+_BY_ID: Final = assigning_by(MEMBER_ID)
 #: At most this many members, one for each different subscription, are tried as the leader.
 _MOST_LEADERS: Final = 20
 #: Assignments by member id, without empty topics.

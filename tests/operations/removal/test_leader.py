@@ -70,9 +70,11 @@ def test_both_coordinators_count_where_it_is_not_known_which_one_it_is(versions)
 IDS = ["rdkafka-d554bbb3", "rdkafka-fa96494b", "rdkafka-d2b7e673", "rdkafka-a3f50d37", "rdkafka-20557edd"]
 
 
-def test_librdkafka_assigns_in_the_order_of_the_brokers_map():
-    """With static and dynamic members, which librdkafka does not sort, the order in which they are listed decides."""
-    group = mixed(*["librdkafka"] * len(IDS), assignor="range", partitions=16)
+@pytest.mark.parametrize("library", ["librdkafka", "kafka-python"])
+def test_the_order_of_the_brokers_map_decides(library):
+    """With static and dynamic members. librdkafka does not sort them; kafka-python groups neighbors of each kind, and
+    leaves out all but the last group of each."""
+    group = mixed(*[library] * len(IDS), assignor="range", partitions=16)
     changed = (
         replace(member, member_id=name, group_instance_id=f"i-{place}" if place % 2 else None, listed_at=None)
         for place, (member, name) in enumerate(zip(group.members, IDS, strict=True))
