@@ -1,8 +1,8 @@
 """Copies of a broker's folders `__consumer_offsets-N`: their segments, oldest first, and the records in them.
 
 Reading a copy changes nothing and locks nothing, unlike `kgm.records.log`, which is for a log that kgm itself writes. A
-copy of a running broker's files often ends in a torn tail, which is noted and is not an error. Segments can be gzipped
-(`.log.gz`)."""
+copy of a running broker's files often ends in a torn tail, which is noted and is not an error; only the last segment of
+a partition can. Segments can be gzipped (`.log.gz`)."""
 
 import re
 from collections.abc import Iterator
@@ -17,22 +17,24 @@ from kgm.history.gzipped_segment import unpack
 from kgm.history.places.remote_path import Place, check_is_directory, check_is_file, inside
 from kgm.history.schema import RAW
 from kgm.model.errors import DecodeError, UsageError
-from kgm.records.segment import LOG, SWAP, BadBatch, base_offset_of, is_torn_tail
+from kgm.records.segment import LOG, SWAP, BadBatch, Ending, base_offset_of, ending
 
 TOPIC = "__consumer_offsets"
 GZIPPED = ".gz"
 #: The most bytes of keys and values that one process reads, unless the files themselves are larger.
 MOST_BYTES = 512 << 20
+_NO_SEGMENT = "it does not begin as a segment of a log: it may be another kind of file"
 _FOLDER = re.compile(r"(?P<topic>[A-Za-z0-9._-]+)-(?P<partition>\d+)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Folder:
-    """One partition. size: of its files, in bytes."""
+    """One partition. segments: those to read; last: the newest one that there is. size: of its files, in bytes."""
 
     partition: int
     path: Place
     segments: tuple[Place, ...]
+    last: Place
     size: int
 
 
@@ -67,7 +69,7 @@ def folders(path: Place) -> tuple[Folder, ...]:
         segments = _segments(each) if named is not None and each.is_dir() else ()
         if named is not None and segments:
             folder = Folder(
-                partition=int(named["partition"]), path=each, segments=segments,
+                partition=int(named["partition"]), path=each, segments=segments, last=segments[-1],
                 size=sum(segment.stat().st_size for segment in segments),
             )  # fmt: skip
             by_topic.setdefault(named["topic"], []).append(folder)
@@ -111,8 +113,11 @@ def read_folder(folder: Folder, reading: Reading) -> Iterator[pa.RecordBatch]:
                 if problem is not None:
                     reading.damages.append(_damage(folder, path, size, problem, torn=False))
             except BadBatch as bad:
-                torn = problem is None and is_torn_tail(file, bad, size, next_offset)
-                reading.damages.append(_damage(folder, path, bad.position, problem or bad.message, torn=torn))
+                is_last = problem is None and path == folder.last
+                found = ending(file, bad, size, base_offset=base, next_offset=max(base, next_offset), is_last=is_last)
+                reason = _NO_SEGMENT if found is Ending.NO_SEGMENT else bad.message
+                torn = found is Ending.TORN
+                reading.damages.append(_damage(folder, path, bad.position, problem or reason, torn=torn))
             except DecodeError as error:
                 if error.hint is not None:
                     raise

@@ -3,6 +3,7 @@
 Offsets stay valid when the broker rolls or compacts its segments between two reads. Only whole batches are read, so the
 tail of a file that is being written is read once it is complete."""
 
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,7 +14,7 @@ from kgm.history.folders import GZIPPED, Folder, Reading, folders, read_folder
 from kgm.history.places.remote_path import Place, place
 from kgm.model.errors import UsageError
 from kgm.pipeline.parts import Part, Partitions
-from kgm.records.segment import LOG, SWAP, BadBatch, FileTail, base_offset_of, batches
+from kgm.records.segment import LOG, SWAP, BadBatch, Ending, FileTail, base_offset_of, batches, ending
 
 
 @dataclass
@@ -32,9 +33,7 @@ class FolderPart(Part):
         reading = Reading()
         for batch in read_folder(_within(self), reading):
             yield self.within(batch)
-        for damage in reading.damages:
-            if not damage.torn:
-                raise UsageError(f"{damage.path} is damaged at byte {damage.position}: {damage.reason}")
+        _check(reading)
 
 
 class SegmentFolders(Partitions):
@@ -82,6 +81,22 @@ def _base_offset(path: Place) -> int:
     return base_offset_of(path.name.removesuffix(GZIPPED).removesuffix(SWAP), LOG) or 0
 
 
+def _check(reading: Reading) -> None:
+    for damage in reading.damages:
+        if not damage.torn:
+            raise _damaged(damage.path, damage.position, damage.reason)
+
+
+def _damaged(path: Place, position: int | None, reason: str) -> UsageError:
+    where = "" if position is None else f" at byte {position}"
+    return UsageError(
+        f"{path} is damaged{where}: {reason}",
+        facts=("nothing after it in this file can be read, so the records from there on are not captured",),
+        hint="copy the file from the broker again, or see what is readable: "
+        f"kgm history verify --source segments:{shlex.quote(str(path.parent.parent))}",
+    )
+
+
 class Ends:
     """Where the whole batches of partitions end; can be asked again as their files grow."""
 
@@ -90,11 +105,13 @@ class Ends:
         self._known: dict[Place, tuple[int, int, int]] = {}
 
     def of(self, folder: Folder) -> int:
-        """The next offset of a partition."""
-        path = folder.segments[-1]
+        """The next offset of a partition. Raises UsageError if its last segment has no torn tail but damage."""
+        path = folder.last
         if path.name.endswith(GZIPPED):
             last = replace(folder, segments=(path,))
-            ends = [batch.column("offset")[-1].as_py() + 1 for batch in read_folder(last, Reading())]
+            reading = Reading()
+            ends = [batch.column("offset")[-1].as_py() + 1 for batch in read_folder(last, reading)]
+            _check(reading)
             return max(ends, default=_base_offset(path))
         stat = path.stat()
         inode, position, next_offset = self._known.get(path, (stat.st_ino, 0, _base_offset(path)))
@@ -106,7 +123,13 @@ class Ends:
             try:
                 for at, batch in batches(rest, stat.st_size - begun, from_offset=next_offset):
                     position, next_offset = begun + at + len(batch.data), batch.last_offset + 1
-            except BadBatch:
-                pass  # not complete yet, or damaged, which reading it will report
+            except BadBatch as bad:
+                # If nothing new precedes damage, nothing is read, and so nothing else would show it.
+                bad = BadBatch(begun + bad.position, bad.message, whole=bad.whole)
+                found = ending(
+                    file, bad, stat.st_size, base_offset=_base_offset(path), next_offset=next_offset, is_last=True
+                )
+                if found is not Ending.TORN:
+                    raise _damaged(path, bad.position, bad.message) from bad
         self._known = {**self._known, path: (stat.st_ino, position, next_offset)}
         return next_offset

@@ -27,6 +27,8 @@ LENGTH_AT = 8
 LENGTH = struct.Struct(">i")
 MAGIC_AT = 16
 MAGIC = 2
+#: The highest offset, which is also the highest that the next record of a log can be given.
+MAX_OFFSET = (1 << 63) - 1
 CODEC_MASK = 0x07
 LOG_APPEND_TIME = 0x08
 TRANSACTIONAL = 0x10
@@ -167,8 +169,13 @@ class Batch(NamedTuple):
         return Marker(kind == _COMMIT, _MARKER_VALUE.unpack_from(value)[1])
 
 
+class ImpossibleBatchError(DecodeError):
+    """A batch is complete and its checksum is right, but its header is not one that a batch can have."""
+
+
 def parse_batch(data: bytes, at: int = 0) -> Batch:
-    """The batch at a position, complete and with a valid checksum; its records are not decoded. Raises DecodeError."""
+    """The batch at a position, complete and with a valid checksum; its records are not decoded. Raises DecodeError,
+    ImpossibleBatchError."""
     left = len(data) - at
     if left < HEADER.size:
         raise DecodeError(f"{left} bytes are not a batch, whose header has {HEADER.size}")
@@ -184,9 +191,9 @@ def parse_batch(data: bytes, at: int = 0) -> Batch:
     if (
         not 0 <= batch.record_count <= batch.last_offset_delta + 1
         or batch.attributes & CODEC_MASK >= len(CODECS)
-        or batch.base_offset < 0
+        or not 0 <= batch.base_offset <= MAX_OFFSET - 1 - batch.last_offset_delta
     ):
-        raise DecodeError(
+        raise ImpossibleBatchError(
             f"a batch at offset {batch.base_offset} with {batch.record_count} records, last offset delta "
             f"{batch.last_offset_delta}, attributes {batch.attributes:#x}"
         )

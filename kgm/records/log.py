@@ -32,12 +32,12 @@ from kgm.records.record import Record, encode_record
 from kgm.records.segment import (
     BadBatch,
     CorruptLogError,
+    Ending,
     Segment,
     base_offset_of,
     batches,
+    ending,
     file_name,
-    is_start_of_batch,
-    is_torn_tail,
     unreadable,
 )
 from kgm.records.transactions import LogTransactions
@@ -371,10 +371,12 @@ class OffsetsLog:
                     self._see(segment, batch)
                     self.leader_epoch = max(self.leader_epoch, batch.leader_epoch)
             except BadBatch as bad:
-                if not is_last or not is_torn_tail(file, bad, size, segment.next_offset):
-                    raise _corrupt(path, bad, segment.next_offset) from bad
-                if bad.position == 0 and not is_start_of_batch(file, base_offset):
+                next_offset = segment.next_offset
+                found = ending(file, bad, size, base_offset=base_offset, next_offset=next_offset, is_last=is_last)
+                if found is Ending.NO_SEGMENT:
                     raise _not_a_segment(path) from bad
+                if found is Ending.DAMAGED:
+                    raise _corrupt(path, bad, next_offset) from bad
                 cut = Recovery(
                     cut_bytes=size - bad.position, cut_batches=1, file=path, position=bad.position, reason=bad.message
                 )

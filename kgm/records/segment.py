@@ -5,11 +5,23 @@ machine failed (a torn tail: no complete batch follows); or with wrong bytes bef
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from enum import Enum, auto
 from pathlib import Path
 from typing import BinaryIO
 
 from kgm.model.errors import DecodeError, KgmError
-from kgm.records.batch import BEHIND_LENGTH, HEADER, LENGTH, LENGTH_AT, MAGIC, MAGIC_AT, Batch, parse_batch
+from kgm.records.batch import (
+    BEHIND_LENGTH,
+    HEADER,
+    LENGTH,
+    LENGTH_AT,
+    MAGIC,
+    MAGIC_AT,
+    MAX_OFFSET,
+    Batch,
+    ImpossibleBatchError,
+    parse_batch,
+)
 
 LOG = ".log"
 #: Written by a compaction that has not finished; worthless.
@@ -33,7 +45,8 @@ class CorruptLogError(KgmError):
 
 
 class BadBatch(DecodeError):  # noqa: N818  (it never leaves the package)
-    """There is no valid batch at a position in a segment. whole: there is one, but its offsets are wrong."""
+    """There is no valid batch at a position in a segment. whole: there is a complete one with a right checksum, but its
+    offsets, or other fields of its header, are wrong."""
 
     def __init__(self, position: int, reason: str, *, whole: bool = False) -> None:
         super().__init__(reason)
@@ -80,7 +93,7 @@ def base_offset_of(name: str, suffix: str = LOG) -> int | None:
     """The offset in a segment's file name; None if it is not a segment."""
     stem = name.removesuffix(suffix)
     whole = len(stem) == _NAME_DIGITS and stem.isascii() and stem.isdigit()
-    return int(stem) if whole and name.endswith(suffix) else None
+    return int(stem) if whole and name.endswith(suffix) and int(stem) <= MAX_OFFSET else None
 
 
 def unreadable(segment: Segment, batch: Batch, error: DecodeError) -> CorruptLogError:
@@ -120,7 +133,7 @@ def batches(file: BinaryIO | FileTail, size: int, *, from_offset: int = 0) -> It
         try:
             batch = parse_batch(window, at)
         except DecodeError as error:
-            raise BadBatch(position, error.message) from error
+            raise BadBatch(position, error.message, whole=isinstance(error, ImpossibleBatchError)) from error
         base_offset = batch.base_offset
         if base_offset < next_offset:
             reason = f"a batch at offset {base_offset}, but the next offset is {next_offset}"
@@ -132,7 +145,28 @@ def batches(file: BinaryIO | FileTail, size: int, *, from_offset: int = 0) -> It
         position += length
 
 
-def is_torn_tail(file: BinaryIO, bad: BadBatch, size: int, next_offset: int) -> bool:
+class Ending(Enum):
+    """How a segment ends that does not end with a batch."""
+
+    #: With what was being written when the writer failed or the copy was taken; only the last segment can.
+    TORN = auto()
+    #: With wrong bytes: records are lost.
+    DAMAGED = auto()
+    #: The file does not begin as a segment does; it may be some other file.
+    NO_SEGMENT = auto()
+
+
+def ending(file: BinaryIO, bad: BadBatch, size: int, *, base_offset: int, next_offset: int, is_last: bool) -> Ending:
+    """How a segment of `size` bytes ends at its first bad batch. base_offset: the one in its name; next_offset: that of
+    the next batch; is_last: whether no segment of the partition follows."""
+    if not _is_torn_tail(file, bad, size, next_offset):
+        return Ending.DAMAGED
+    if bad.position == 0 and not _is_start_of_batch(file, base_offset):
+        return Ending.NO_SEGMENT
+    return Ending.TORN if is_last else Ending.DAMAGED
+
+
+def _is_torn_tail(file: BinaryIO, bad: BadBatch, size: int, next_offset: int) -> bool:
     """Whether no complete batch follows a bad one: then it is what was being written when the writer failed.
 
     Looks for a batch at every byte: if the length of the bad one is wrong, it is unknown where the next one starts. A
@@ -149,13 +183,15 @@ def is_torn_tail(file: BinaryIO, bad: BadBatch, size: int, next_offset: int) -> 
             try:
                 parse_batch(data, start)
                 return False
+            except ImpossibleBatchError:
+                return False
             except DecodeError:
                 pass
         at = data.find(MAGIC, at + 1)
     return True
 
 
-def is_start_of_batch(file: BinaryIO, base_offset: int) -> bool:
+def _is_start_of_batch(file: BinaryIO, base_offset: int) -> bool:
     """Whether a file without a complete batch is the beginning of one, as far as it goes: if so, a crash left it
     behind. Zeros, which some file systems leave after a power failure, count too. Anything else may be some other kind
     of file."""

@@ -9,6 +9,7 @@ import pytest
 from kgm.history.folders import Damage, Reading, folders, raw_table
 from kgm.history.schema import RAW
 from kgm.history.verify import Gap, OpenTransaction, verify
+from kgm.records.batch import new_batch
 from tests.history.decode.test_real_logs import raw_log
 from tests.history.random_logs import commit, random_log
 from tests.history.reconstruct.test_classic_snapshots import histories
@@ -123,6 +124,57 @@ def test_segments_that_cannot_be_read_on(tmp_path, harm):
     (damage,) = found.damages
     assert isinstance(damage, Damage)
     assert (damage.partition, damage.torn, found.sound) == (1, harm == "torn", harm == "torn")
+
+
+def read_segments(tmp_path, **segments):
+    folder = tmp_path / "__consumer_offsets-1"
+    folder.mkdir()
+    for name, data in segments.items():
+        (folder / f"{int(name[1:]):020}.log").write_bytes(data)
+    reading = Reading()
+    return verify(raw_table(folders(tmp_path), reading), reading.damages)
+
+
+def one_batch(base_offset, records=1):
+    return new_batch([(b"\x00\x01k", b"v")] * records, base_offset=base_offset, timestamp_ms=7, leader_epoch=0)
+
+
+def test_only_the_last_segment_can_be_torn(tmp_path):
+    """A broker flushes a segment before it begins the next one, so records are missing from one that is cut."""
+    found = read_segments(tmp_path, s0=one_batch(0) + one_batch(1)[:-3], s2=one_batch(2) + one_batch(3)[:-3])
+    assert [(damage.path.name, damage.torn) for damage in found.damages] == [
+        (f"{0:020}.log", False),
+        (f"{2:020}.log", True),
+    ]
+    assert not found.sound
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"<html><body>404 not found</body></html>\n" * 20,
+        # The first fields of a message set, as Kafka wrote it before 0.11.
+        struct.pack(">qiibb", 0, 30, 1, 1, 0) + bytes(30),
+    ],
+)
+def test_another_kind_of_file_is_not_a_torn_segment(tmp_path, data):
+    found = read_segments(tmp_path, s0=data)
+    assert (found.records, found.sound, [damage.torn for damage in found.damages]) == (0, False, [False])
+    assert "does not begin as a segment" in found.damages[0].reason
+
+
+@pytest.mark.parametrize("start", [-5, 2**63 - 2, 2**63 - 3])
+def test_a_whole_batch_with_offsets_that_no_log_has_is_damage(tmp_path, start):
+    """The offsets of a log are int64, that of its next record too."""
+    harmed = start.to_bytes(8, "big", signed=True) + one_batch(1, records=3)[8:]
+    found = read_segments(tmp_path, s0=one_batch(0) + harmed)
+    assert (found.records, found.sound, [damage.torn for damage in found.damages]) == (1, False, [False])
+
+
+def test_the_highest_offsets_are_read(tmp_path):
+    high = (2**63 - 4).to_bytes(8, "big") + one_batch(1, records=3)[8:]
+    found = read_segments(tmp_path, s0=one_batch(0) + high)
+    assert (found.records, found.damages, found.partitions[0].end_offset) == (4, (), 2**63 - 1)
 
 
 def test_fields_of_a_newer_kafka_are_counted():

@@ -113,6 +113,18 @@ def test_damage_in_the_middle_is_said(tmp_path):
         list(FolderPart(folder, 0, 100).records())
 
 
+def test_damage_before_which_nothing_is_new_is_said(tmp_path):
+    """Nothing would be read then, so a capture of what is no log would end well."""
+    for each in ("page", "flipped"):
+        folder = tmp_path / each
+        list(growing(folder, 0, (5,)))
+        path = folder / f"{TOPIC}-0" / f"{0:020}.log"
+        whole = path.read_bytes()
+        path.write_bytes(b"<html></html>" * 30 if each == "page" else b"\xff" * 8 + whole[8:])
+        with pytest.raises(UsageError, match="is damaged at byte 0"):
+            SegmentFolders(folder).bounds()
+
+
 def test_ends_are_walked_once(tmp_path):
     ends = Ends()
     for log in growing(tmp_path, 0, (5, 6, 7)):

@@ -31,6 +31,7 @@ from kgm.records.batch import (
     LOG_APPEND_TIME,
     MAGIC,
     MAGIC_AT,
+    MAX_OFFSET,
     TRANSACTIONAL,
     Batch,
     checksum_function,
@@ -139,7 +140,14 @@ def _plausible(header: Positions, from_offset: int) -> bool:
     """Whether `parse_batch` and `batches` would accept the headers; length and checksum are checked elsewhere."""
     base, last, count = header[:, 0], header[:, 6], header[:, 12]
     least = np.append(from_offset, base[:-1] + last[:-1] + 1)
-    wrong = (base < least) | (count < 0) | (count > last + 1) | ((header[:, 5] & CODEC_MASK) >= len(CODECS))
+    # Beyond the highest offset the sums overflow, so nothing is added here.
+    wrong = (
+        (base < least)
+        | (base > MAX_OFFSET - 1 - last)
+        | (count < 0)
+        | (count > last + 1)
+        | ((header[:, 5] & CODEC_MASK) >= len(CODECS))
+    )
     return not wrong.any()
 
 

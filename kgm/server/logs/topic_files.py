@@ -15,7 +15,7 @@ from pathlib import Path
 from kgm.model.uuids import uuid_of
 from kgm.records.batch import Batch
 from kgm.records.files import check_folder, open_file, open_to_read
-from kgm.records.segment import BadBatch, CorruptLogError, batches, is_start_of_batch, is_torn_tail
+from kgm.records.segment import BadBatch, CorruptLogError, Ending, batches, ending
 from kgm.server.logs.flush import flush_all
 from kgm.server.logs.topic_log import PartitionLog, TopicLogs
 from kgm.text.files import flush_folder
@@ -55,17 +55,19 @@ class TopicFiles(TopicLogs):
         check_folder(folder)
         log = self._topics.setdefault(topic, {})[partition] = PartitionLog()
         segments = self._segments[topic, partition] = []
-        for path in sorted(path for path in folder.iterdir() if _SEGMENT.fullmatch(path.name)):
+        paths = sorted(path for path in folder.iterdir() if _SEGMENT.fullmatch(path.name))
+        for path in paths:
             base_offset = int(path.stem)
             if not segments:
                 log.start_offset = log.end_offset = base_offset
             segments.append((base_offset, path))
             before = log.size
-            self._load_segment(log, path, warn)
+            self._load_segment(log, path, warn, is_last=path == paths[-1])
             self._grow(topic, log.size - before)
 
-    def _load_segment(self, log: PartitionLog, path: Path, warn: Callable[[str], None]) -> None:
-        """Read the batches; cut off an incomplete one at the end, such as a killed process leaves behind.
+    def _load_segment(self, log: PartitionLog, path: Path, warn: Callable[[str], None], *, is_last: bool) -> None:
+        """Read the batches; cut off an incomplete one at the end of the last segment, such as a killed process leaves
+        behind.
 
         Raises CorruptLogError for corruption that a killed process cannot cause; then nothing is cut off."""
         fd = open_file(path, os.O_RDWR)
@@ -75,11 +77,11 @@ class TopicFiles(TopicLogs):
                 for _, batch in batches(file, size, from_offset=log.end_offset):
                     log.add([batch])
             except BadBatch as bad:
-                is_torn = is_torn_tail(file, bad, size, log.end_offset)
-                if not is_torn or (bad.position == 0 and not is_start_of_batch(file, int(path.stem))):
+                found = ending(file, bad, size, base_offset=int(path.stem), next_offset=log.end_offset, is_last=is_last)
+                if found is not Ending.TORN:
                     raise CorruptLogError(
                         f"{path} is damaged at byte {bad.position}: {bad.message}",
-                        facts=("nothing was cut off: whole batches follow, or it is another file",),
+                        facts=("nothing was cut off: whole batches or files follow, or it is another file",),
                         hint=f"restore it from a copy, or give up its records: rm {shlex.quote(str(path))}",
                     ) from bad
                 warn(

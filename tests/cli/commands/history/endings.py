@@ -1,6 +1,7 @@
 """How the commands of `kgm history` end: the cases that run in test_exit_codes, and that docs/exit-codes.md lists.
 
-{segments}: real segments; {store}: their tables; {bad}: segments with records that cannot be read; {none}: nothing."""
+{segments}: real segments; {store}: their tables; {bad}: segments with records that cannot be read; {page}: a web
+page in place of a segment; {none}: nothing."""
 
 from tests.cli.ending import Ending
 
@@ -35,6 +36,7 @@ def endings():
     yield Ending("build", 2, "the copy is not there", "--source segments:{none} --out {none}/store")
     yield Ending("capture", 2, "no source is given", "--out {none}/store")
     yield Ending("capture", 2, "the copy is not there", "--source segments:{none} --out {none}/store --once")
+    yield Ending("capture", 2, "a segment is damaged", "--source segments:{page} --out {none}/store --once")
 
 
 ENDINGS = list(endings())

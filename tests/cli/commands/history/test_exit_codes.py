@@ -19,9 +19,12 @@ def places(store, tmp_path):
     data[len(data) // 2] ^= 0xFF
     largest.with_suffix("").write_bytes(data)
     largest.unlink()
+    page = tmp_path / "page" / "__consumer_offsets-0"
+    page.mkdir(parents=True)
+    (page / "00000000000000000000.log").write_bytes(b"<html><body>404 not found</body></html>\n" * 20)
     return {
         "{store}": str(store), "{segments}": SEGMENTS, "{none}": str(tmp_path / "none"),
-        "{bad}": f"segments:{tmp_path / 'bad'}",
+        "{bad}": f"segments:{tmp_path / 'bad'}", "{page}": str(page.parent),
     }  # fmt: skip
 
 
