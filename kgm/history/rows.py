@@ -101,7 +101,7 @@ class CommitRow(_RecordRow):
     """Offset commits that count, and tombstones. `txn` is null, or "committed" or "open" (pending: no marker yet);
     commits of aborted transactions are void and not in the table. visible_offset: the offset from which the commit
     counts, which is the marker's for a transaction; null while that is open. A later plain commit of the same key wins,
-    wherever the marker is."""
+    wherever the marker is, and so does a later tombstone."""
 
     table: ClassVar[str] = "silver_commit"
     topic: str

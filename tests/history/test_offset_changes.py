@@ -6,8 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kgm.coordinator.offsets.store import Offsets
 from kgm.history.facts.offset_changes import BrokerView, GroupMoment, OffsetFold
 from kgm.history.rows import CommitRow, OwnerRow
+from kgm.records.messages.offset_commit_key import OffsetCommitKey
+from kgm.records.messages.offset_commit_value import OffsetCommitValue
 
 MINUTE, DAY = 60_000, 86_400_000
 
@@ -150,15 +153,15 @@ def logs(draw):
 def slow(log, partition):
     """(what, before, after, commits, by, seat) of each commit that counts, one after the other, by looking at the whole log
     each time; None for a tombstone."""
-    seen, held = [], None
+    seen, held, deleted = [], None, -1
     for one in sorted(log.commits, key=lambda one: (one.visible_offset, one.offset)):
         if one.topic_partition != partition:
             continue
         if one.tombstone:
-            held = None
+            held, deleted = None, one.offset
             seen.append(None)
             continue
-        if held is not None and held.offset > one.offset:
+        if (held is not None and held.offset > one.offset) or deleted > one.offset:
             continue
         at = one.visible_offset
         before = [each for each in log.moments if each.offset < at]
@@ -203,3 +206,32 @@ def test_the_fold_says_what_a_slow_one_says(log):
             steps = [(was, now) for _, was, now, _, _ in run[1:]]
             assert all(was is not None and now >= was for was, now in steps)
         assert rows == []
+
+
+def by_the_coordinator(commits):
+    """The committed offset of each partition, according to the coordinator, which replays commits and markers as Kafka
+    does."""
+    offsets = Offsets()
+    writes = [(one.offset, one) for one in commits]
+    markers = [(one.visible_offset, one.offset) for one in commits if one.txn]
+    for at, one in sorted([*writes, *markers], key=lambda each: each[0]):
+        if isinstance(one, int):
+            offsets.end_transaction(one, commit=True)
+            continue
+        key = OffsetCommitKey(group="g", topic=one.topic, partition=one.topic_partition)
+        value = None if one.tombstone else OffsetCommitValue(offset=one.committed_offset, commit_timestamp=0)
+        offsets.replay(key, value, at if one.txn else None)
+    return {partition: committed.offset for (_, partition), committed in offsets.of("g").items()}
+
+
+@given(logs())
+def test_the_offsets_that_exist_are_those_of_the_coordinator(log):
+    held = {one.topic_partition: one.committed for one in folded(log.commits).held()}
+    assert held == by_the_coordinator(log.commits)
+
+
+def test_a_tombstone_removes_a_pending_commit():
+    """Between the commit in a transaction and its marker."""
+    fold = folded([row(0, 0, 10), row(1, 1, 20, txn="committed", visible=3), row(2, 2, None)])
+    assert fold.held() == []
+    assert [one.what for one in fold.changes()] == ["committed", "tombstoned"]

@@ -131,6 +131,8 @@ class OffsetFold:
                 self._owners.setdefault((row.topic, row.topic_partition), []).append(row)
         self._view = view
         self._held: dict[Place, CommitRow] = {}
+        #: The offset of each partition's last tombstone.
+        self._deleted: dict[Place, int] = {}
         self._changes: dict[Place, list[OffsetChange]] = {}
 
     def feed(self, commits: Iterable[CommitRow]) -> None:
@@ -156,8 +158,10 @@ class OffsetFold:
         place = row.topic, row.topic_partition
         at, _ = _order(row)
         held = self._held.get(place)
-        if held is not None and held.offset > row.offset:
-            return  # a transaction that ended after a later plain commit: Kafka keeps that one
+        if (held is not None and held.offset > row.offset) or self._deleted.get(place, -1) > row.offset:
+            # Written in a transaction that ended after a later commit outside of it, or after a tombstone: Kafka keeps
+            # that commit, and a tombstone removes pending commits too (OffsetMetadataManager.replay).
+            return
         self._held[place] = row
         by, seat, confidence, evidence = self._author(row, place, at)
         before, after = None if held is None else held.committed_offset, row.committed_offset
@@ -203,6 +207,7 @@ class OffsetFold:
         """Process tombstones that were written together."""
         places = [(row.topic, row.topic_partition) for row in rows]
         gone = [self._held.pop(place, None) for place in places]
+        self._deleted.update(zip(places, (row.offset for row in rows), strict=True))
         for row, place, held in zip(rows, places, gone, strict=True):
             is_partial = any(topic == row.topic for topic, _ in self._held)
             what, confidence, evidence = self._reason(row, held, is_partial=is_partial)
