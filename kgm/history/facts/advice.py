@@ -10,6 +10,7 @@ from enum import StrEnum
 from math import ceil
 
 from kgm.history.causes.session_timeouts import SessionTimeout
+from kgm.history.facts.restarts import RestartState
 from kgm.history.row_parts import GroupKey
 from kgm.history.rows import TimeoutAdviceRow
 
@@ -37,23 +38,21 @@ class AdviceVerdict(StrEnum):
 
 def consumer_timeout_advice(
     group: GroupKey, timestamp: int, known: SessionTimeout | None, sessions: Sequence[int | None],
-    absences: Sequence[tuple[int, int, int]],
+    restarts: RestartState,
 ) -> TimeoutAdviceRow:  # fmt: skip
     """Advice for a group of the consumer protocol, whose session timeout the broker sets. known: None if the timeout is
     unknown. sessions: the members' session timeouts in ms; None where unknown."""
     default_ms = _DEFAULT_SESSION_MS if known is None else known.ms
     session_ms = max((ms or default_ms for ms in sessions), default=default_ms)
-    row = timeout_advice(group, timestamp, session_ms, absences)
+    row = timeout_advice(group, timestamp, session_ms, restarts)
     if known is not None or row.advised_ms is None:
         return row
     return replace(row, advice=f"{row.advice}; the session timeout is not known: Kafka's default is assumed")
 
 
-def timeout_advice(
-    group: GroupKey, timestamp: int, now_ms: int, absences: Sequence[tuple[int, int, int]]
-) -> TimeoutAdviceRow:
-    """now_ms: the members' current session timeout. absences: (ms at most, absorbed, static) of each restart."""
-    lengths = sorted(each[0] for each in absences)
+def timeout_advice(group: GroupKey, timestamp: int, now_ms: int, known: RestartState) -> TimeoutAdviceRow:
+    """now_ms: the members' current session timeout."""
+    lengths = sorted(each[0] for each in known.absences)
     p50, p95, p99 = (_percentile(lengths, part) for part in (50, 95, 99))
     longest, restarts = lengths[-1] if lengths else None, len(lengths)
     if p99 is None or restarts < LEAST_RESTARTS:
@@ -68,13 +67,11 @@ def timeout_advice(
     verdict = AdviceVerdict.KEEP
     if abs(advised - now_ms) > now_ms * _WORTH_IT:
         verdict = AdviceVerdict.RAISE if advised > now_ms else AdviceVerdict.LOWER
-    saved = 0
-    if verdict is AdviceVerdict.RAISE:
-        saved = 2 * sum(1 for ms, absorbed, static in absences if static and not absorbed and ms <= advised)
+    saved = known.saved_by(advised) if verdict is AdviceVerdict.RAISE else 0
     lines = [f"99 of 100 restarts took at most {_s(p99)} s", *_because(verdict, now_ms, advised, saved)]
     if wanted > advised:
         lines.append(f"{_s(wanted)} s would be needed, and brokers allow {_s(advised)} s by default")
-    if 2 * sum(static for _, _, static in absences) < restarts:
+    if 2 * sum(static for _, _, static in known.absences) < restarts:
         lines.append(
             "most members have no group instance id: without one each restart causes rebalances, whatever the timeout"
         )

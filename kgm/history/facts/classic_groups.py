@@ -156,7 +156,7 @@ class ClassicGroupFacts:
         self.days.finish()
         self.tenures.finish()
         if self.session:
-            self.rows.put(timeout_advice(self.group, self.timestamp, self.session, self.restarts.state.absences))
+            self.rows.put(timeout_advice(self.group, self.timestamp, self.session, self.restarts.state))
         self.ownership.finish()
 
     # -- a record without a rebalance
@@ -280,6 +280,7 @@ class ClassicGroupFacts:
             else:
                 self.restarts.saw(each.missing.change.member)
         self.recent.add(row)
+        self.restarts.rebalanced(row)
         self.restarts.forget(at)
         self.alarms.rebalanced(record, context)
         self.days.add_rebalance(row)
@@ -312,7 +313,7 @@ class ClassicGroupFacts:
         for change in changes:
             if change.kind is ChangeKind.REPLACED:
                 last, old = self._last_sign(change), change.old_member_id or ""
-                absence = Absence(member_id=old, at=at, offset=None, down_min=last, down_max=at)
+                absence = Absence(member_id=old, at=at, offset=None, down_min=last, down_max=at, expired=True)
                 absent = None if last is None else max(at - last, 0)
                 back = ReturnedMember(
                     change=change, old_member_id=old, absent_ms=absent, unique=True, dated=self.writes_replacements
@@ -328,6 +329,7 @@ class ClassicGroupFacts:
                 old_member_id=each.old_member_id, down_min=absence.down_min, down_max=absence.down_max,
                 up_at=snapshot.joined_at, absorbed=False, complete=snapshot.complete,
                 confidence=(Confidence.LIKELY if each.unique else Confidence.POSSIBLE).value,
+                left_at=absence.offset, expired=absence.expired,
             )  # fmt: skip
             self.restarts.ended(record, each.change, ended)
             new = each.change.member.record.member_id

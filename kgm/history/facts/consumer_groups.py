@@ -151,8 +151,8 @@ class ConsumerGroupFacts:
         self.assignments.ownership.finish()
         if self.is_consumer:
             sessions = [row.session_timeout_ms for row in self.tenures.open.values()]
-            absences, at = self.restarts.state.absences, self._state.group.heard_at
-            self.rows.put(consumer_timeout_advice(self.group, at, self._group_session(), sessions, absences))
+            at = self._state.group.heard_at
+            self.rows.put(consumer_timeout_advice(self.group, at, self._group_session(), sessions, self.restarts.state))
 
     # --- members
 
@@ -387,6 +387,7 @@ class ConsumerGroupFacts:
         )  # fmt: skip
         row = self._rebalance_row(record, verdict, old, joined=len(joined), left=len(left))
         self.recent.add(row)
+        self.restarts.rebalanced(row)
         self._restarted(record, back, row)
         self.days.add_rebalance(row)
         self.days.add_members(record.timestamp, len(self._state.members))
@@ -435,6 +436,7 @@ class ConsumerGroupFacts:
                 old_member_id=absence.member_id, down_min=absence.down_min, down_max=absence.down_max,
                 up_at=change.timestamp, absorbed=False, complete=self._complete,
                 confidence=(Confidence.LIKELY if self._is_unique(change, absence) else Confidence.POSSIBLE).value,
+                left_at=absence.offset, expired=absence.expired,
             )  # fmt: skip
             self.restarts.ended(record, change, back)
             line = f"{absence.member_id} came back as {change.member.record.member_id} in epoch {row.to_generation}"
@@ -446,11 +448,12 @@ class ConsumerGroupFacts:
             member, at = gone.member, gone.record.timestamp
             change = self._change(gone.record, ChangeKind.LEFT, gone.member_id, member)
             low, high = max(gone.last_commit or 0, member.heard_at), at
+            cause = self._how(gone, change).cause
             if member.away_since is not None:
                 low = high = member.away_since
-            elif gone.session is not None and self._how(gone, change).cause is Cause.SESSION_EXPIRY:
+            elif gone.session is not None and cause is Cause.SESSION_EXPIRY:
                 high = max(at - gone.session.ms + CONSUMER_HEARTBEAT_MS, low)
-            self.restarts.gone(change.member, at=at, offset=record.offset, down_min=low, down_max=high)
+            self.restarts.gone(change.member, at=at, offset=record.offset, down_min=low, down_max=high, cause=cause)
         self.restarts.forget(record.timestamp)
         self._state.pending = PendingChanges()
 

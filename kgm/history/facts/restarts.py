@@ -3,6 +3,7 @@
 A static member is known by its group instance id. A dynamic one gets another member id each time; the same client id on
 the same host counts as the same process, which is never certain, and likely only if no other member has both."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -11,7 +12,7 @@ from kgm.history.causes.verdict import RETURN_WITHIN_MS, Cause, Departure, Retur
 from kgm.history.reconstruct.classic_snapshots import MemberChange, SnapshotMember
 from kgm.history.row_parts import GroupRecord
 from kgm.history.row_tables import RowCollector
-from kgm.history.rows import RestartRow
+from kgm.history.rows import RebalanceRow, RestartRow
 from kgm.history.state_json import json_name
 
 #: A process that comes back after this time counts as a new one.
@@ -20,6 +21,10 @@ _FORGET_MS = 3_600_000
 _MAX_ONCE = 1_000
 #: The number of restarts on which the advice on the session timeout is based.
 _MAX_RESTARTS = 2_000
+#: How a static member leaves whose session expires, as far as the records show it.
+_EXPIRED = frozenset((Cause.SESSION_EXPIRY, Cause.DEPARTURE))
+#: The causes of a rebalance that only consists of such departures and of returns.
+_OF_RESTARTS = frozenset((*_EXPIRED, Cause.BOUNCE, Cause.ALL_GONE))
 
 
 def process_key(member: SnapshotMember) -> str:
@@ -34,20 +39,22 @@ def process_key(member: SnapshotMember) -> str:
 class Absence:
     """A process that left. at: when the group was without it, in ms; offset: of the record that shows it, None if that
     is the record with which it returned. down_min, down_max: the earliest and latest time at which it can have
-    stopped."""
+    stopped. expired: whether its session can have expired, judging by how it left."""
 
     member_id: str
     at: int
     offset: int | None
     down_min: int | None
     down_max: int
+    expired: bool = False
     identity: str | None = field(default=None, metadata=json_name("seat"))
     session_timeout_ms: int | None = field(default=None, metadata=json_name("session"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Return:
-    """A member that is back. down_min, down_max: when it stopped; up_at: when it was a member again; all in ms."""
+    """A member that is back. down_min, down_max: when it stopped; up_at: when it was a member again; all in ms.
+    left_at, expired: as in `Absence`."""
 
     old_member_id: str | None
     down_min: int | None
@@ -56,18 +63,33 @@ class Return:
     absorbed: bool | None
     complete: bool
     confidence: str
+    left_at: int | None = None
+    expired: bool = False
 
 
 @dataclass(slots=True, kw_only=True)
 class RestartState:
     """gone: processes that left in earlier rebalances, by `process_key`, oldest first. absences: (ms at most, absorbed,
-    static) of the newest restarts. once: the keys of the newest processes that have ever left; once_more: whether there
-    were more than those."""
+    static) of the newest restarts. expiries: (ms at most, offset of the rebalance in which it left or -1, that of the
+    one in which it returned) of those static ones that a longer session would have covered. rounds: (offset, number of
+    members that left or returned) of the newest rebalances that had no other cause. once: the keys of the newest
+    processes that have ever left; once_more: whether there were more than those."""
 
     gone: dict[str, list[Absence]] = field(default_factory=dict)
     absences: list[tuple[int, int, int]] = field(default_factory=list)
+    expiries: list[tuple[int, int, int]] = field(default_factory=list)
+    rounds: list[tuple[int, int]] = field(default_factory=list)
     once: list[str] = field(default_factory=list)
     once_more: bool = False
+
+    def saved_by(self, session_ms: int) -> int:
+        """How many rebalances would not have happened with this session timeout: those in which only members left and
+        returned that it would have covered."""
+        covered: Counter[int] = Counter()
+        for most, left_at, returned_at in self.expiries:
+            if most <= session_ms:
+                covered.update((left_at, returned_at))
+        return sum(covered[offset] >= members for offset, members in self.rounds)
 
 
 class Restarts:
@@ -85,13 +107,18 @@ class Restarts:
         if departure.cause is Cause.SESSION_EXPIRY:
             # Its last heartbeat was one session timeout before the expiry, and it stopped before the next heartbeat.
             most = max(at - member.record.session_timeout + HEARTBEAT_MS, least)
-        self.gone(member, at=at, offset=offset, down_min=min(least, most), down_max=most)
+        self.gone(member, at=at, offset=offset, down_min=min(least, most), down_max=most, cause=departure.cause)
 
-    def gone(self, member: SnapshotMember, *, at: int, offset: int | None, down_min: int, down_max: int) -> None:
-        """Remember a member that may come back."""
+    def gone(
+        self, member: SnapshotMember, *, at: int, offset: int | None, down_min: int, down_max: int,
+        cause: Cause | None = None,
+    ) -> None:  # fmt: skip
+        """Remember a member that may come back. cause: how it left; None if it did not leave, but the group changed its
+        type."""
         absence = Absence(
             identity=member.identity, member_id=member.record.member_id, at=at, offset=offset,
             session_timeout_ms=session_of(member.record), down_min=down_min, down_max=down_max,
+            expired=cause in _EXPIRED,
         )  # fmt: skip
         self.state.gone.setdefault(process_key(member), []).append(absence)
         self.saw(member)
@@ -166,6 +193,16 @@ class Restarts:
         if most is not None:
             restart = (most, int(bool(back.absorbed)), int(static))
             self.state.absences = [*self.state.absences[-_MAX_RESTARTS + 1 :], restart]
+            # A member that was back before its session could expire caused no rebalance by being away.
+            if static and back.expired and not back.absorbed and (session_ms is None or most > session_ms):
+                expiry = (most, -1 if back.left_at is None else back.left_at, record.offset)
+                self.state.expiries = [*self.state.expiries[-_MAX_RESTARTS + 1 :], expiry]
+
+    def rebalanced(self, row: RebalanceRow) -> None:
+        """Take note of a rebalance."""
+        if row.complete and _OF_RESTARTS.issuperset((row.cause, *row.also)):
+            members = (row.joined or 0) + (row.left or 0) + (row.replaced or 0)
+            self.state.rounds = [*self.state.rounds[-2 * _MAX_RESTARTS + 1 :], (row.offset, members)]
 
 
 def returns(
