@@ -88,13 +88,18 @@ def departure(missing: MissingMember, at: int) -> Departure:
 
     if at < 0:
         return missing.departed(Cause.DEPARTURE, Confidence.POSSIBLE, "the record has no timestamp")
+    signs = [since for since in (missing.last_commit, missing.joined) if since is not None]
+    if max(signs, default=at) > at + _WRITTEN_WITHIN_MS:
+        why = "an earlier record has a later time, as if the clock was set back: nothing shows how it left"
+        return missing.departed(Cause.DEPARTURE, Confidence.POSSIBLE, why)
     unheard = HEARTBEAT_MS if missing.in_transaction else 0
     for since, what, early in (
         (missing.last_commit, "it committed", unheard + _WRITTEN_WITHIN_MS),
         (missing.joined, "a generation began with it", _WRITTEN_WITHIN_MS),
     ):
         if since is not None and at - since < session - early:
-            why = f"{what} {seconds(at - since)} before, so its session timeout of {seconds(session)} had not passed"
+            ago = seconds(max(at - since, 0))
+            why = f"{what} {ago} before, so its session timeout of {seconds(session)} had not passed"
             if static:
                 return static_departure(missing, at - since, why, missed=_missed(missing, at))
             return missing.departed(Cause.LEAVE, Confidence.LIKELY, f"{why}: it left")

@@ -287,7 +287,9 @@ def can_be_timed(snapshot: Snapshot) -> bool:
 
 def timed(rebalance: Rebalance, gap: int) -> Rebalance:
     """The rebalance, given that a partition was committed before and after it, `gap` ms apart."""
-    # Clocks of two coordinators can differ, and a clock can be set back.
+    # Clocks of two coordinators can differ, and a clock can be set back: then the two commits show nothing.
+    if gap < 0:
+        return rebalance
     most = max(gap, rebalance.stopped_min_ms or 0)
     if rebalance.stopped_max_ms is not None and rebalance.stopped_max_ms <= most:
         return rebalance

@@ -8,7 +8,7 @@ from typing import ClassVar
 from kgm.history.row_parts import CauseCount, Who
 from kgm.history.rows import RebalanceRow, TableRow
 from kgm.operations.history.group_rows import matching
-from kgm.operations.history.source import History
+from kgm.operations.history.source import History, in_order
 
 _HOUR_MS, _LEAST_MS = 3_600_000, 60_000
 #: Causes that no member is responsible for: the second half of a rebalance.
@@ -99,7 +99,7 @@ def rank_churn(history: History, *, match: str | None = None, limit: int | None 
 
 
 def _rebalances(history: History) -> list[ChurnRebalance]:
-    return sorted(history.rows(ChurnRebalance), key=lambda row: (row.timestamp, row.partition, row.offset))
+    return in_order(history.rows(ChurnRebalance))
 
 
 _Rows = Sequence[RebalanceRow | ChurnRebalance]

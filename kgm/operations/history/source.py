@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from kgm.history.causes.broker_log import explained
 from kgm.history.causes.session_timeouts import SessionLookup
@@ -112,10 +112,10 @@ class History:
         Raises NotFoundError, UsageError for a log that cannot be read."""
         removals = own_removals(os.environ)
         if not self.broker_logs:
-            return audited(sorted(self.rows(RebalanceRow, group_id), key=rebalance_order), removals)
+            return audited(in_order(self.rows(RebalanceRow, group_id)), removals)
 
         # A group that was deleted and created again counts its generations from the beginning, so all times are needed.
-        every = sorted(self.tables.rows(RebalanceRow, self.all_times(group_id)), key=rebalance_order)
+        every = in_order(self.tables.rows(RebalanceRow, self.all_times(group_id)))
         since, until = self.since_ms, self.until_ms
         return [
             row
@@ -141,9 +141,30 @@ class History:
         return " ".join(words)
 
 
-def rebalance_order(row: RebalanceRow) -> tuple[int, int, int]:
-    """The sort key of a rebalance: by time, with records of one partition kept in log order."""
-    return row.timestamp, row.partition, row.offset
+class _Located(Protocol):
+    """Where and when something happened, according to a record."""
+
+    @property
+    def timestamp(self) -> int: ...
+    @property
+    def partition(self) -> int: ...
+    @property
+    def offset(self) -> int: ...
+
+
+_LocatedRow = TypeVar("_LocatedRow", bound=_Located)
+
+
+def in_order(rows: Iterable[_LocatedRow]) -> list[_LocatedRow]:
+    """Rows in the order in which they happened: those of a partition, and so of a group, by offset, since the clock of
+    a group's next coordinator can be behind; those of different partitions by time."""
+    keyed = []
+    latest: dict[int, int] = {}
+    for row in sorted(rows, key=lambda row: (row.partition, row.offset)):
+        # The latest time so far puts a record with an earlier one behind those that precede it in the log.
+        at = latest[row.partition] = max(latest.get(row.partition, row.timestamp), row.timestamp)
+        keyed.append((at, row))
+    return [row for _, row in sorted(keyed, key=lambda each: (each[0], each[1].partition, each[1].offset))]
 
 
 def open_history(

@@ -45,6 +45,16 @@ def test_a_commit_that_was_written_a_moment_late(silence_ms, expected):
     assert verdict(departure(gone(silence_ms), AT)) == expected
 
 
+@pytest.mark.parametrize(
+    ("silence_ms", "expected"), [(0, LEFT), (-300, LEFT), (-5_000, (Cause.DEPARTURE, Confidence.POSSIBLE))]
+)
+def test_a_commit_with_a_later_time_shows_nothing(silence_ms, expected):
+    """The clock of the next coordinator is behind that of the one before."""
+    departed = departure(gone(silence_ms), AT)
+    assert verdict(departed) == expected
+    assert "committed -" not in departed.evidence
+
+
 @pytest.mark.parametrize(("silence_ms", "expected"), [(41_000, LEFT), (43_000, EXPIRED)])
 def test_a_commit_in_a_transaction_extends_no_session(silence_ms, expected):
     """The last heartbeat may be three seconds older."""

@@ -37,13 +37,14 @@ def timeline(
     it. Each column of a bar is an equal part of the window: # means that a member was present, . that none was."""
     name = one_group(group, group_option)
     from kgm.operations.history.group_rows import tenures_and_events
+    from kgm.operations.history.source import in_order
 
     history = options.open(common, name)
     answer = tenures_and_events(history, name)
     warn_of(history.tables.origin.damages)
     seats = [tenure_json(row) for row in answer.tenures]
     happened: list[EventRow | RebalanceRow] = [*answer.events, *answer.rebalances]
-    happened.sort(key=lambda row: (at(row.timestamp) or "", row.offset))
+    happened = in_order(happened)
     data = {
         "group_id": name, "window": window_json(history), "seats": seats,
         "events": [event_json(row) for row in answer.events],
