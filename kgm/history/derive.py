@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from kgm.history.carry import Carry, dump_carry, load_carry, new_partition
 from kgm.history.causes.session_timeouts import SessionLookup, no_session
 from kgm.history.decode.raw_batch import RawBatch
-from kgm.history.decode.record_order import in_order, partitions_of, pieces
+from kgm.history.decode.record_order import in_order, partitions_of, pieces, with_times
 from kgm.history.decode.record_tables import Decoded, decode, decode_raw_batches
 from kgm.history.decode.transactions import transaction_outcomes
 from kgm.history.partitions import Partition, PartitionRecords
@@ -62,7 +62,7 @@ def derive(raw: pa.Table, *, carry: Carry | None = None, session_of_group: Sessi
     partitions = load_carry(carry)
     rows, bad, timelines = RowCollector(), [BAD.empty_table()], []
     commits, members = [TABLES["silver_commit"].empty_table()], [TABLES["silver_member"].empty_table()]
-    raw = _with_times(raw.select(RAW.names).combine_chunks())
+    raw = with_times(raw.select(RAW.names).combine_chunks())
     for number in partitions_of(raw):
         partition = partitions.setdefault(number, new_partition(number))
         read = _read(raw, partition)
@@ -104,14 +104,6 @@ def _merged(name: str, before: pa.Table, after: pa.Table) -> pa.Table:
 
 def _keys(name: str, table: pa.Table) -> Iterator[tuple[object, ...]]:
     return zip(*(table.column(column).to_pylist() for column in KEYS[name]), strict=True)
-
-
-def _with_times(raw: pa.Table) -> pa.Table:
-    """Replaces missing timestamps with -1."""
-    times = raw.column("timestamp")
-    if not times.null_count:
-        return raw
-    return raw.set_column(raw.schema.get_field_index("timestamp"), RAW.field("timestamp"), pc.fill_null(times, -1))
 
 
 def _read(raw: pa.Table, partition: Partition) -> _Read:

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from kgm.history.decode.arrow_lists import to_list
 from kgm.history.decode.message_objects import message_objects
 from kgm.history.decode.raw_batch import RawBatch
-from kgm.history.decode.record_order import in_order, partitions_of, pieces
+from kgm.history.decode.record_order import in_order, partitions_of, pieces, with_times
 from kgm.history.decode.record_tables import Decoded, decode_raw_batches
 from kgm.history.decode.transactions import TransactionOutcome, transaction_outcomes
 from kgm.history.decode.vector_cursor import Positions
@@ -25,6 +25,7 @@ from kgm.history.reconstruct.timelines import joined
 from kgm.history.row_tables import read_rows
 from kgm.history.rows import BadRow
 from kgm.history.schema import RAW
+from kgm.records.batch import NO_TIMESTAMP
 from kgm.records.record import message_classes
 from kgm.records.record_types import RecordType
 
@@ -140,7 +141,7 @@ class LogVerdict:
 
 def verify(raw: pa.Table, damages: Iterable[Damage] = ()) -> LogVerdict:
     """The verdict on records by `schema.RAW`, in any order. damages: noted while reading them."""
-    raw = raw.select(RAW.names)
+    raw = with_times(raw.select(RAW.names))
     verdicts = [_verify_partition(number, raw) for number in partitions_of(raw)]
     return replace(joined_verdict(verdicts), damages=tuple(damages))
 
@@ -190,13 +191,14 @@ def _partition(number: int, raw: pa.Table, doubles: int) -> PartitionVerdict:
         Gap(start=start, end=end) for start, end in zip(expected[at].tolist(), offset[at].tolist(), strict=True)
     )
     last = int(at[-1]) if len(at) else 0
-    bounds = pc.min_max(times).as_py()
+    since = times[last].as_py()
+    bounds = pc.min_max(times.filter(pc.not_equal(times, NO_TIMESTAMP))).as_py()
     return PartitionVerdict(
         partition=number, records=len(raw), first_offset=int(offset[0]), end_offset=int(offset[-1]) + 1,
         first_timestamp=bounds["min"], last_timestamp=bounds["max"], doubles=doubles,
         controls=int(pc.sum(pc.fill_null(raw.column("control"), False)).as_py() or 0),  # noqa: FBT003
         missing=sum(gap.end - gap.start for gap in gaps), gaps=gaps, complete_from=int(offset[last]),
-        complete_since=times[last].as_py(), open_transactions=_open(raw, offset),
+        complete_since=None if since == NO_TIMESTAMP else since, open_transactions=_open(raw, offset),
     )  # fmt: skip
 
 

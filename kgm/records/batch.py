@@ -36,6 +36,8 @@ CONTROL = 0x20
 #: If set, the base timestamp is the time from which tombstones and markers of this batch can be removed (KAFKA-8522).
 DELETE_HORIZON = 0x40
 NO_PRODUCER_ID = -1
+#: The time of a record that has none.
+NO_TIMESTAMP = -1
 NO_PRODUCER_EPOCH = -1
 NO_SEQUENCE = -1
 #: The largest size of a decompressed batch, in bytes. Brokers accept batches of up to 1 MiB unless `message.max.bytes`

@@ -27,6 +27,7 @@ from kgm.records.batch import (
     CONTROL,
     DELETE_HORIZON,
     LOG_APPEND_TIME,
+    NO_TIMESTAMP,
     TRANSACTIONAL,
     Batch,
     RawRecord,
@@ -52,7 +53,6 @@ from kgm.text.files import flush_folder
 
 #: Kafka's `log.cleaner.delete.retention.ms`: 24 h.
 DELETE_RETENTION_MS: Final = 86_400_000
-_NO_TIMESTAMP = -1
 _MAX_OFFSETS = (1 << 31) - 1
 
 
@@ -145,7 +145,7 @@ def _empty(batch: Batch) -> bytes:
         (),
         base_offset=batch.base_offset,
         last_offset=batch.last_offset,
-        base_timestamp=_NO_TIMESTAMP,
+        base_timestamp=NO_TIMESTAMP,
         max_timestamp=batch.max_timestamp,
         attributes=batch.attributes & (LOG_APPEND_TIME | TRANSACTIONAL | CONTROL),
         leader_epoch=batch.leader_epoch,

@@ -177,6 +177,21 @@ def test_the_highest_offsets_are_read(tmp_path):
     assert (found.records, found.damages, found.partitions[0].end_offset) == (4, (), 2**63 - 1)
 
 
+@pytest.mark.parametrize("nothing", [None, -1])
+def test_a_record_without_a_time(nothing):
+    """A dump has null for it, a segment Kafka's NO_TIMESTAMP."""
+    rows = commits(0, 1, 2)
+    for row in rows:
+        row["timestamp"] = nothing
+    found = verify(rows_of(*rows))
+    (partition,) = found.partitions
+    assert (partition.first_timestamp, partition.last_timestamp, found.complete_since) == (None, None, None)
+    assert (found.sound, found.records, found.until) == (True, 3, None)
+    rows[1]["timestamp"] = 5_000
+    (partition,) = verify(rows_of(*rows)).partitions
+    assert (partition.first_timestamp, partition.last_timestamp) == (5_000, 5_000)
+
+
 def test_fields_of_a_newer_kafka_are_counted():
     key = struct.pack(">hh", 3, 1) + b"g"
     value = struct.pack(">hi", 0, 7) + b"\x01\x09\x02ab"

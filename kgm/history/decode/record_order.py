@@ -6,6 +6,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kgm.history.schema import RAW
+from kgm.records.batch import NO_TIMESTAMP
+
 #: Pieces are no larger than this, except for single records.
 _PIECE_BYTES, _PIECE_RECORDS = 32 << 20, 400_000
 
@@ -25,6 +28,15 @@ def in_order(partition: int, raw: pa.Table, from_offset: int = 0) -> pa.Table:
         raw, offset = raw.take(pa.array(first)), offset[first]
     known = int(np.searchsorted(offset, from_offset))
     return raw.slice(known) if known else raw
+
+
+def with_times(raw: pa.Table) -> pa.Table:
+    """Replaces missing timestamps with Kafka's NO_TIMESTAMP."""
+    times = raw.column("timestamp")
+    if not times.null_count:
+        return raw
+    known = pc.fill_null(times, NO_TIMESTAMP)
+    return raw.set_column(raw.schema.get_field_index("timestamp"), RAW.field("timestamp"), known)
 
 
 def pieces(raw: pa.Table) -> Iterator[pa.RecordBatch]:

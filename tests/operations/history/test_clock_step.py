@@ -71,6 +71,24 @@ def test_commits_with_falling_times_show_no_stop(segments, capsys):
     assert last["cause"] == "departure"
 
 
+def test_times_that_are_unknown_or_outside_the_calendar(tmp_path, capsys):
+    """Kafka writes -1 for no time; no date is beyond the year 9999."""
+    for number, start in enumerate((-1 - 1_000, 2**62)):
+        with OffsetsLog.open(tmp_path / f"__consumer_offsets-{number}") as log:
+            for at, record in generation(1, 1_000, a=[0, 1]), generation(2, 1_000, b=[0, 1]), commit(5, 1_000):
+                record.key.group = f"g{number}"
+                log.append([record], now_ms=start + at)
+    source = f"segments:{tmp_path}"
+    for words in (
+        ["verify"],
+        *([name, f"g{n}"] for n in (0, 1) for name in ("timeline", "movement", "explain", "offsets")),
+    ):
+        assert run(["history", *words, "--source", source]) == 0
+        shown = capsys.readouterr().out
+        assert "None" not in shown
+        assert "1969" not in shown
+
+
 def test_groups_of_several_partitions_are_by_time():
     class At(NamedTuple):
         partition: int

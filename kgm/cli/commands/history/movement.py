@@ -11,7 +11,7 @@ from kgm.cli.options.history import GroupOption, HistoryOptions, TheGroup, histo
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
 from kgm.cli.output.history.bars import bar, shown_window
-from kgm.cli.output.history.rows_json import at, cluster_json, owner_json, window_json
+from kgm.cli.output.history.rows_json import at, at_text, cluster_json, owner_json, window_json
 from kgm.cli.output.history.words import short
 from kgm.cli.output.report import Cell, Column, Report, Table, data_table, emit
 from kgm.text.wording import many
@@ -97,6 +97,6 @@ def _owners(group: str, rows: Sequence[OwnerRow], history: History, *, is_data: 
         cells.append([topic, partition, count, *owner, " -> ".join(before) or None, bar(owners, window)])
     note = f"{many(moves, 'move')} of {many(len(of_partition), 'partition')}"
     return Table(
-        columns=columns, rows=cells, heading=f"{group}  owners, {at(first)} to {at(last)}",
+        columns=columns, rows=cells, heading=f"{group}  owners, {at_text(first)} to {at_text(last)}",
         notes=[f"{note}; next: {history.command('explain', group)}"],
     )  # fmt: skip

@@ -10,7 +10,15 @@ from kgm.cli.options.history import GroupOption, HistoryOptions, TheGroup, histo
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
 from kgm.cli.output.history.bars import bar, length_text, shown_window
-from kgm.cli.output.history.rows_json import at, cluster_json, event_json, rebalance_json, tenure_json, window_json
+from kgm.cli.output.history.rows_json import (
+    at,
+    at_text,
+    cluster_json,
+    event_json,
+    rebalance_json,
+    tenure_json,
+    window_json,
+)
 from kgm.cli.output.history.words import generation_text, in_words, moved_text, short, sure_text, who_text, why_text
 from kgm.cli.output.report import Cell, Column, Report, Table, data_table, emit
 from kgm.text.wording import many
@@ -74,7 +82,7 @@ def _tenures(group: str, tenures: Sequence[TenureRow], window: tuple[int, int]) 
     rows: list[list[Cell]] = [
         [
             short(row.seat), row.member_id, row.client_id, row.client_host,
-            ("" if row.known_from else "before ") + (at(row.from_timestamp) or "?"), at(row.to_timestamp),
+            ("" if row.known_from else "before ") + at_text(row.from_timestamp), at(row.to_timestamp),
             length_text(row, last), row.end_cause and in_words(row.end_cause), row.end_confidence, bar([row], window),
         ]
         for row in tenures
@@ -83,7 +91,9 @@ def _tenures(group: str, tenures: Sequence[TenureRow], window: tuple[int, int]) 
     identities = len({row.seat for row in tenures})
     identities_text = f"{identities} {'identity' if identities == 1 else 'identities'}"
     notes = [f"{many(len(tenures), 'member id')} of {identities_text}, {here} at the end"]
-    return Table(columns=columns, rows=rows, heading=f"{group}  members, {at(first)} to {at(last)}", notes=notes)
+    return Table(
+        columns=columns, rows=rows, heading=f"{group}  members, {at_text(first)} to {at_text(last)}", notes=notes
+    )
 
 
 def _happened(rows: Sequence[EventRow | RebalanceRow]) -> Table:

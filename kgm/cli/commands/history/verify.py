@@ -11,7 +11,7 @@ import typer
 from kgm.cli.options.history import HistoryOptions, history_options
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import output_options
-from kgm.cli.output.history.rows_json import Json, at
+from kgm.cli.output.history.rows_json import Json, at, at_text
 from kgm.cli.output.report import Cell, Column, Report, Table, emit
 from kgm.model.errors import ConditionNotMet
 from kgm.text.wording import many
@@ -158,7 +158,7 @@ def _partitions(source: str, verdict: LogVerdict) -> Table:
         f"{whole} of {many(len(verdict.groups), 'group')} are complete from their beginning",
     ]
     if verdict.complete_since is not None:
-        since, until = at(verdict.complete_since), at(verdict.until)
+        since, until = at_text(verdict.complete_since), at_text(verdict.until)
         notes.append(f"nothing is missing in any partition from {since} to {until}")
     if verdict.unknown_tags:
         notes.append(f"{many(verdict.unknown_tags, 'record')} with fields of a newer Kafka, which were ignored")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from kgm.cli.output.contracts.describe import wait_json
 from kgm.model.uuids import uuid_text
+from kgm.records.batch import NO_TIMESTAMP
 
 if TYPE_CHECKING:
     from kgm.history.facts.offset_changes import HeldOffset, OffsetChange
@@ -38,13 +39,18 @@ BROKER_LOG = "broker log"
 
 
 def at(ms: int | None) -> str | None:
-    """`2026-11-21T03:00:00.000Z`; None for None, and for times outside the calendar's range."""
-    if ms is None:
+    """`2026-11-21T03:00:00.000Z`; None for an unknown time, and for times outside the calendar's range."""
+    if ms is None or ms == NO_TIMESTAMP:
         return None
     try:
         return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     except (ValueError, OverflowError, OSError):
         return None
+
+
+def at_text(ms: int | None) -> str:
+    """`at` as part of a sentence."""
+    return at(ms) or "?"
 
 
 def window_json(history: History) -> Json:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from kgm.cli.output.history.rows_json import BROKER_LOG, at, rebalance_json
+from kgm.cli.output.history.rows_json import BROKER_LOG, at, at_text, rebalance_json
 from kgm.cli.output.report import Cell, Column, Table, data_table
 from kgm.text.durations import show_duration
 from kgm.text.wording import many
@@ -103,7 +103,7 @@ def generation_text(row: RebalanceRow) -> str:
 
 def record_text(row: RebalanceRow) -> str:
     """When a rebalance was recorded, and where."""
-    return f"{at(row.timestamp)}, in __consumer_offsets-{row.partition} at offset {row.offset}"
+    return f"{at_text(row.timestamp)}, in __consumer_offsets-{row.partition} at offset {row.offset}"
 
 
 def causes_text(causes: Sequence[CauseCount], *, is_data: bool = False) -> str:

@@ -11,14 +11,13 @@ from kgm.protocol.messages.list_offsets_response import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from kgm.records.batch import Batch
+from kgm.records.batch import NO_TIMESTAMP, Batch
 from kgm.server.apis.records.isolation import end_for
 from kgm.server.cluster.cluster import EmbeddedCluster
 from kgm.server.contract.exchange import ClientRequest, Replies, Reply
 from kgm.server.logs.topic_log import ReadableLog
 
 _LEADER_EPOCH_FROM = 4
-_NO_TIMESTAMP = -1
 
 
 class OffsetTime(IntEnum):
@@ -73,10 +72,10 @@ def _position(log: ReadableLog, timestamp: int, below: int | None, epoch: int) -
     partition."""
     match timestamp:
         case OffsetTime.LATEST:
-            return _NO_TIMESTAMP, log.end_offset if below is None else below, epoch
+            return NO_TIMESTAMP, log.end_offset if below is None else below, epoch
         case OffsetTime.EARLIEST | OffsetTime.EARLIEST_LOCAL:
             first = log.first_epoch
-            return _NO_TIMESTAMP, log.start_offset, epoch if first is None else first
+            return NO_TIMESTAMP, log.start_offset, epoch if first is None else first
         case OffsetTime.MAX_TIMESTAMP:
             batch = log.latest_batch()
             return None if batch is None else _first_record(batch, batch.max_timestamp)
