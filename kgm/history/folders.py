@@ -24,7 +24,9 @@ GZIPPED = ".gz"
 #: The most bytes of keys and values that one process reads, unless the files themselves are larger.
 MOST_BYTES = 512 << 20
 _NO_SEGMENT = "it does not begin as a segment of a log: it may be another kind of file"
-_FOLDER = re.compile(r"(?P<topic>[A-Za-z0-9._-]+)-(?P<partition>\d+)")
+_FOLDER = re.compile(r"(?P<topic>[A-Za-z0-9._-]+)-(?P<partition>0|[1-9][0-9]{0,9})")
+#: Partition numbers are int32.
+_MOST_PARTITION = (1 << 31) - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,14 +67,14 @@ def folders(path: Place) -> tuple[Folder, ...]:
     check_is_directory(path)
     by_topic: dict[str, list[Folder]] = {}
     for each in (path, *inside(path)):
-        named = _FOLDER.fullmatch(each.name)
+        named = _named(each.name)
         segments = _segments(each) if named is not None and each.is_dir() else ()
         if named is not None and segments:
             folder = Folder(
-                partition=int(named["partition"]), path=each, segments=segments, last=segments[-1],
+                partition=named[1], path=each, segments=segments, last=segments[-1],
                 size=sum(segment.stat().st_size for segment in segments),
             )  # fmt: skip
-            by_topic.setdefault(named["topic"], []).append(folder)
+            by_topic.setdefault(named[0], []).append(folder)
     if not by_topic:
         raise UsageError(
             f"directory {path} holds no segments",
@@ -83,6 +85,14 @@ def folders(path: Place) -> tuple[Folder, ...]:
         raise UsageError(f"directory {path} holds several topics: {', '.join(sorted(by_topic))}")
     chosen = by_topic.get(TOPIC) or next(iter(by_topic.values()))
     return tuple(sorted(chosen, key=lambda folder: folder.partition))
+
+
+def _named(folder: str) -> tuple[str, int] | None:
+    """The topic and the partition that a folder is for; None if it is another kind of folder, such as TOPIC--1."""
+    named = _FOLDER.fullmatch(folder)
+    if named is None or int(named["partition"]) > _MOST_PARTITION or (named["topic"] == f"{TOPIC}-"):
+        return None
+    return named["topic"], int(named["partition"])
 
 
 def _segments(directory: Place) -> tuple[Place, ...]:

@@ -9,6 +9,7 @@ import pytest
 from kgm.history.folders import Damage, Reading, folders, raw_table
 from kgm.history.schema import RAW
 from kgm.history.verify import Gap, OpenTransaction, verify
+from kgm.model.errors import UsageError
 from kgm.records.batch import new_batch
 from tests.history.decode.test_real_logs import raw_log
 from tests.history.random_logs import commit, random_log
@@ -190,6 +191,18 @@ def test_a_record_without_a_time(nothing):
     rows[1]["timestamp"] = 5_000
     (partition,) = verify(rows_of(*rows)).partitions
     assert (partition.first_timestamp, partition.last_timestamp) == (5_000, 5_000)
+
+
+@pytest.mark.parametrize("number", [99_999_999_999, 2**31, -1, "01", "1x"])
+def test_a_folder_whose_name_has_no_partition(tmp_path, number):
+    """A partition is an int32 from 0 on, written as Kafka writes it."""
+    folder = tmp_path / f"__consumer_offsets-{number}"
+    folder.mkdir()
+    (folder / f"{0:020}.log").write_bytes(one_batch(0))
+    with pytest.raises(UsageError, match="holds no segments"):
+        folders(tmp_path)
+    read_segments(tmp_path, s0=one_batch(0))
+    assert [each.partition for each in folders(tmp_path)] == [1]
 
 
 def test_fields_of_a_newer_kafka_are_counted():
