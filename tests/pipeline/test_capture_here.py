@@ -2,6 +2,7 @@
 or the batch is large. That nothing is lost whatever is killed: `test_store`."""
 
 import os
+import resource
 import subprocess
 import sys
 import threading
@@ -55,6 +56,23 @@ def test_neither_spark_nor_java_is_needed(log, tmp_path):
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=environment)
     assert done.stdout.split() == ["200", "False"], done.stderr
     assert held(tmp_path / "store") == expected(source)
+
+
+@pytest.mark.parametrize("most_bytes", [0, 1_000])
+def test_a_full_disk_is_told_and_leaves_nothing(log, tmp_path, most_bytes):
+    """The limit on the size of a file stands for it: of the first small file, or of the file with the records."""
+    source, _ = log
+    command = [sys.executable, "-m", "kgm.cli.main", "history", "capture", "--once"]
+    done = subprocess.run(
+        [*command, "--source", str(source), "--out", str(tmp_path / "store")], capture_output=True, text=True,
+        timeout=120, check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, most_bytes)),
+    )  # fmt: skip
+    assert done.returncode == 1, done.stderr
+    assert done.stderr.startswith(f"error: cannot write {tmp_path}/store/"), done.stderr
+    assert "file too large" in done.stderr
+    assert "nothing else was changed" in done.stderr
+    assert list((tmp_path / "store").rglob("*.new")) == []
 
 
 @pytest.mark.usefixtures("no_spark")

@@ -2,14 +2,22 @@
 
 import errno
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, BinaryIO, Final, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kgm.history.places.file_systems import opened, store_errors
-from kgm.history.places.remote_path import UNFINISHED, Place, RemotePath, at_once, check_is_file
+from kgm.history.places.remote_path import (
+    FULL_ERRNOS,
+    UNFINISHED,
+    Place,
+    RemotePath,
+    at_once,
+    check_is_file,
+    write_errors,
+)
 from kgm.history.places.thrift_compact import fields
 from kgm.model.errors import KgmError, UsageError
 
@@ -119,11 +127,20 @@ def writing(path: Place, schema: pa.Schema) -> Iterator[pq.ParquetWriter]:
     """A writer for a file that counts only once something else names it: after a failure, what it left does not count.
     In a directory the file is hidden until complete, from readers that do not check what counts."""
     if not isinstance(path, RemotePath):
-        path.parent.mkdir(parents=True, exist_ok=True)
         made = path.with_name(f".{path.name}{UNFINISHED}")
-        with pq.ParquetWriter(made, schema, compression=CODEC) as writer:
-            yield writer
-        made.replace(path)
+        try:
+            with write_errors(path):
+                path.parent.mkdir(parents=True, exist_ok=True)
+                opened_writer = pq.ParquetWriter(made, schema, compression=CODEC)
+            # What is written may be read meanwhile, which fails with other errors.
+            with write_errors(path, FULL_ERRNOS), opened_writer as writer:
+                yield writer
+            with write_errors(path):
+                made.replace(path)
+        except BaseException:
+            with suppress(OSError):
+                made.unlink()
+            raise
         return
 
     system, base = opened(path.root)

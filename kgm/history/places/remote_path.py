@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import posixpath
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final, TypeVar, cast
 from urllib.parse import unquote, urlsplit
 
-from kgm.model.errors import MissingFileError, UsageError
+from kgm.model.errors import KgmError, MissingFileError, UsageError
 from kgm.text.input_files import read_input
 
 if TYPE_CHECKING:
@@ -32,6 +35,10 @@ SCHEMES: Final = {
 RENAMING: Final = ("hdfs", "webhdfs")
 UNFINISHED: Final = ".new"
 _AT_ONCE: Final = 16
+#: What the system answers if a file is too large for the disk, the quota or the limits, or the disk is read-only.
+FULL_ERRNOS: Final = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS))
+#: The same, and what it answers if a file must not be written.
+WRITE_ERRNOS: Final = FULL_ERRNOS | {errno.EACCES, errno.EPERM}
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,6 +301,20 @@ def _inner(base: str, key: str) -> str:
 
 def _stat(info: fs.FileInfo) -> RemoteStat:
     return RemoteStat(st_size=info.size or 0, st_mtime_ns=info.mtime_ns or 0)
+
+
+@contextmanager
+def write_errors(path: Place, errnos: frozenset[int] = WRITE_ERRNOS) -> Iterator[None]:
+    """Failures to write a file of a store as KgmError. errnos: the errors that are not passed on unchanged."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in errnos:
+            raise
+        raise KgmError(
+            f"cannot write {path}: {os.strerror(error.errno).lower()}",
+            facts=("everything that was complete before is kept, and nothing else was changed",),
+        ) from error
 
 
 def check_is_file(path: Place) -> None:

@@ -4,7 +4,7 @@ import itertools
 import os
 from collections.abc import Mapping
 
-from kgm.history.places.remote_path import RENAMING, UNFINISHED, Place, RemotePath, RemoteStat, by_name
+from kgm.history.places.remote_path import RENAMING, UNFINISHED, Place, RemotePath, RemoteStat, by_name, write_errors
 from kgm.text.files import replace_file
 
 _numbers = itertools.count()
@@ -12,12 +12,13 @@ _numbers = itertools.count()
 
 def put(path: Place, data: bytes) -> None:
     """Put a file that exists completely or not at all, in place of any other with this name. In a directory it is
-    durable, and renamed into place as in HDFS."""
+    durable, and renamed into place as in HDFS. Raises KgmError."""
     if isinstance(path, RemotePath):
         path.write_bytes(data)
         return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    replace_file(path, data, draft=path.with_name(f".{path.name}.{os.getpid()}-{next(_numbers)}{UNFINISHED}"))
+    with write_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(path, data, draft=path.with_name(f".{path.name}.{os.getpid()}-{next(_numbers)}{UNFINISHED}"))
 
 
 def listed(directory: Place, pattern: str) -> Mapping[Place, RemoteStat | os.stat_result]:
