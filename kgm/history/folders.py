@@ -26,7 +26,7 @@ MOST_BYTES = 512 << 20
 _NO_SEGMENT = "it does not begin as a segment of a log: it may be another kind of file"
 _FOLDER = re.compile(r"(?P<topic>[A-Za-z0-9._-]+)-(?P<partition>0|[1-9][0-9]{0,9})")
 #: Partition numbers are int32.
-_MOST_PARTITION = (1 << 31) - 1
+MOST_PARTITION = (1 << 31) - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +90,7 @@ def folders(path: Place) -> tuple[Folder, ...]:
 def _named(folder: str) -> tuple[str, int] | None:
     """The topic and the partition that a folder is for; None if it is another kind of folder, such as TOPIC--1."""
     named = _FOLDER.fullmatch(folder)
-    if named is None or int(named["partition"]) > _MOST_PARTITION or (named["topic"] == f"{TOPIC}-"):
+    if named is None or int(named["partition"]) > MOST_PARTITION or (named["topic"] == f"{TOPIC}-"):
         return None
     return named["topic"], int(named["partition"])
 

@@ -8,10 +8,10 @@ import pyarrow.compute as pc
 
 from kgm.history.causes.session_timeouts import SessionLookup, no_session
 from kgm.history.derive import derive
-from kgm.history.folders import Reading, folders, raw_table
+from kgm.history.folders import Damage, Reading, folders, raw_table
 from kgm.history.places.parquet import damage_as_usage_error, failures_of
 from kgm.history.places.remote_path import Place, check_is_directory, check_is_file
-from kgm.history.raw_files import partition_numbers, raw_of_files
+from kgm.history.raw_files import first_conflict, partition_numbers, raw_of_files
 from kgm.history.schema import RAW
 from kgm.history.store.sink_files import counted_files
 from kgm.history.store.tables import HistoryOrigin, TablesInMemory
@@ -52,7 +52,12 @@ def _partitions(kind: str, path: Place, reading: Reading) -> Iterator[pa.Table]:
         return
     files = _files_of(path)
     for number in partition_numbers(files, path):
-        yield raw_of_files(files, path, partition=number)
+        raw = raw_of_files(files, path, partition=number, once=False)
+        conflict = first_conflict(raw)
+        if conflict is not None:
+            reason = f"two records with offset {conflict} are not the same"
+            reading.damages.append(Damage(partition=number, path=path, position=None, reason=reason, torn=False))
+        yield raw
 
 
 def read_source(kind: str, path: Place, *, most_bytes: int, reading: Reading) -> pa.Table:

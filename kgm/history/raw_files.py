@@ -8,17 +8,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgm.history.expansion import RecordExpansion
-from kgm.history.folders import TOPIC
+from kgm.history.folders import MOST_PARTITION, TOPIC
 from kgm.history.places.parquet import each_file, parquet_file
 from kgm.history.places.parquet_batches import batches
 from kgm.history.places.remote_path import Place
 from kgm.history.schema import RAW
 from kgm.history.store.commit_log import each_once
 from kgm.model.errors import UsageError
+from kgm.records.batch import MAX_OFFSET
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
@@ -32,10 +34,12 @@ _BATCH_RECORDS: Final = 20_000
 
 
 def raw_of_files(
-    files: Sequence[Place], directory: Place, *, partition: int | None = None, most_bytes: int | None = None
-) -> pa.Table:
+    files: Sequence[Place], directory: Place, *, partition: int | None = None, most_bytes: int | None = None,
+    once: bool = True,
+) -> pa.Table:  # fmt: skip
     """A dump's records by `schema.RAW`, by partition and offset, with nulls for missing columns. `timestamp` can be a
-    time or milliseconds. Records of other topics are left out if there is a column `topic`.
+    time or milliseconds. Records of other topics are left out if there is a column `topic`. once: whether to drop
+    records that have the place of another one.
 
     Raises UsageError, and RefusedError for more than files of their size may hold, or for more than `most_bytes` of
     keys and values."""
@@ -49,11 +53,12 @@ def raw_of_files(
         ]
         if without:
             raise without_values(directory, *without)
+        _check_places(columns[0], columns[1], directory)
         raw = pa.RecordBatch.from_arrays(columns, schema=RAW)
         expansion.count(raw)
         found.append(raw)
     rows = pa.Table.from_batches(found, RAW).sort_by([("partition", "ascending"), ("offset", "ascending")])
-    return each_once(rows)
+    return each_once(rows) if once else rows
 
 
 def partition_numbers(files: Sequence[Place], directory: Place) -> list[int]:
@@ -65,6 +70,7 @@ def partition_numbers(files: Sequence[Place], directory: Place) -> list[int]:
         column = batch.column(_PARTITION)
         if column.null_count:
             raise without_values(directory, _PARTITION)
+        _check_places(column, None, directory)
         found.update(pc.unique(column).to_pylist())
     return sorted(found)
 
@@ -83,6 +89,31 @@ def _require_columns(file: Place, directory: Place) -> None:
 
 def without_values(directory: Place, *names: str) -> UsageError:
     return UsageError(f"the files in {directory} have records without {' and '.join(names)}")
+
+
+def _check_places(partition: pa.Array, offset: pa.Array | None, directory: Place) -> None:
+    """Raises UsageError for places that no log has: its next record needs an offset too."""
+    for name, column, most in ((_PARTITION, partition, MOST_PARTITION), ("offset", offset, MAX_OFFSET - 1)):
+        found = None if column is None else pc.min_max(column).as_py()
+        if found is None or found["min"] is None:
+            continue
+        wrong = next((number for number in found.values() if not 0 <= number <= most), None)
+        if wrong is not None:
+            raise UsageError(f"the files in {directory} have a record with {name} {wrong}, which no log can have")
+
+
+def first_conflict(rows: pa.Table) -> int | None:
+    """The first offset that two records of a partition have that are not the same; None if there is none. rows: by
+    offset."""
+    offset = rows.column("offset").to_numpy()
+    again = np.nonzero(offset[1:] == offset[:-1])[0]
+    before, after = rows.take(pa.array(again)), rows.take(pa.array(again + 1))
+    differs = np.zeros(len(again), dtype=np.bool_)
+    for name in _BYTES:
+        one, other = before.column(name), after.column(name)
+        by_null = pc.xor(pc.is_null(one), pc.is_null(other))
+        differs |= pc.coalesce(pc.not_equal(one, other), by_null).to_numpy()
+    return int(offset[again[int(np.argmax(differs))]]) if differs.any() else None
 
 
 def _expansion(files: Sequence[Place], directory: Place, most_bytes: int | None) -> RecordExpansion:

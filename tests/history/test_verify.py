@@ -4,12 +4,15 @@ import random
 import struct
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from kgm.history.folders import Damage, Reading, folders, raw_table
 from kgm.history.schema import RAW
 from kgm.history.verify import Gap, OpenTransaction, verify
 from kgm.model.errors import UsageError
+from kgm.operations.history import HistorySource
+from kgm.operations.history.raw_records import verify_source
 from kgm.records.batch import new_batch
 from tests.history.decode.test_real_logs import raw_log
 from tests.history.random_logs import commit, random_log
@@ -203,6 +206,31 @@ def test_a_folder_whose_name_has_no_partition(tmp_path, number):
         folders(tmp_path)
     read_segments(tmp_path, s0=one_batch(0))
     assert [each.partition for each in folders(tmp_path)] == [1]
+
+
+def dump(tmp_path, rows):
+    pq.write_table(rows_of(*rows), tmp_path / "dump.parquet")
+    return verify_source(HistorySource.parse(f"parquet:{tmp_path}"))
+
+
+def test_doubles_in_a_dump_are_counted(tmp_path):
+    rows = commits(0, 1, 2)
+    found = dump(tmp_path, [*rows, *rows])
+    assert ([each.doubles for each in found.partitions], found.records, found.sound) == ([3], 3, True)
+
+
+def test_different_records_at_one_place_are_not_sound(tmp_path):
+    found = dump(tmp_path, [*commits(0, 1), {**commits(1)[0], "value": b"other"}])
+    assert (found.sound, [damage.reason for damage in found.damages]) == (
+        False,
+        ["two records with offset 1 are not the same"],
+    )
+
+
+@pytest.mark.parametrize("place", [{"offset": -7}, {"offset": 2**63 - 1}, {"partition": -3}])
+def test_a_place_that_no_log_has_is_refused(tmp_path, place):
+    with pytest.raises(UsageError, match=f"{next(iter(place))} {next(iter(place.values()))}"):
+        dump(tmp_path, [*commits(0), commits(1)[0] | {"timestamp": 7} | place])
 
 
 def test_fields_of_a_newer_kafka_are_counted():
