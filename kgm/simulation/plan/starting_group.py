@@ -80,12 +80,8 @@ class StartingMember:
 
     def possible_assigners(self, assignor: str) -> tuple[str, ...]:
         """The libraries that the member may run on and whose assignor of this name kgm has, most likely first."""
-        names = (self.library.value,) if self.library is not None and self.is_sure else self._possible_names
-        return _with_assignor(names, assignor)
-
-    @property
-    def _possible_names(self) -> tuple[str, ...]:
-        return (self.client.name or "", *self.client.candidates)
+        played = "" if self.library is None else self.library.value
+        return _with_assignor((played, self.client.name or "", *self.client.candidates), assignor)
 
     @property
     def is_sure(self) -> bool:
