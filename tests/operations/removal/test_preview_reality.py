@@ -13,7 +13,7 @@ from kgm.model.assignment import moves
 from kgm.operations.removal.preview import expected_moves
 from kgm.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
 from kgm.simulation.bounce import simulate
-from kgm.simulation.plan.bounce_plan import Plan
+from kgm.simulation.plan.bounce_plan import Plan, WhatIf
 from tests.kafka.heartbeat_group import PROMPT, HeartbeatGroup, random_member_ids, wait_coordinator_knows
 from tests.selection import first_seed, sized
 from tests.server.wire_client import WireClient
@@ -89,7 +89,9 @@ def test_the_removal_did_what_was_told(cluster, wire, seed):
         after = client.describe_group(group.group_id)
     # From what was there before: nobody sends heartbeats meanwhile, so the group does not wait for it.
     told = expected_moves(before, gone).moves
-    played = simulate(before, Plan(remove=identities), draws=DRAWS)
+    # All members ask for the group's assignor, which no API returns; uniform is the default.
+    stated = WhatIf(assignor=before.assignor) if before.assignor == "range" else WhatIf()
+    played = simulate(before, Plan(remove=identities, what_if=stated), draws=DRAWS)
     owners = {member.identity: member.assignment for member in after.members}
     happened = moves({member.identity: member.assignment for member in before.members}, owners)
     assert happened or not any(member.assignment for member in before.members if member.member_id in gone)

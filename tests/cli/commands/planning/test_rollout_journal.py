@@ -86,7 +86,7 @@ def test_a_new_journal_is_for_its_operator_only(tmp_path):
     assert stat.S_IMODE((tmp_path / "new" / "j.ndjson").stat().st_mode) == 0o600
     assert stat.S_IMODE((tmp_path / "new").stat().st_mode) == 0o700
     (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(RefusedError, match="already exists"):
+    with pytest.raises(RefusedError, match="is not a regular file"):
         RolloutJournal.create(tmp_path / "link")
     assert not (tmp_path / "elsewhere").exists()
 
