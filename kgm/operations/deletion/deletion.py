@@ -49,7 +49,7 @@ from kgm.protocol.apis import ApiKey
 from kgm.text.wording import some
 
 #: How long kgm waits for a commit that recreates a deleted group that was only assumed to be idle: consumers commit
-#: every 5 s by default.
+#: every 5 s by default. `--guard-window` does not shorten it: it may be short because the operator vouches for a group.
 _RETURN_MS: Final = 6_000
 #: How often to describe a group afterwards, at most, until two descriptions in a row agree.
 _MOST_LOOKS: Final = 5
@@ -382,8 +382,7 @@ class _Deletion:
         """A consumer that is not a member recreates the group with its next commit. If the coordinator's log shows that
         a group is idle, that is certain; wait for those that are only assumed to be."""
         assumed = {one.target for one in results if one.idleness.verdict is IdleVerdict.UNKNOWN}
-        window_ms = self._prepared.request.window_ms
-        end_s = self._now_s() + (_RETURN_MS if window_ms is None else min(_RETURN_MS, window_ms)) / 1000
+        end_s = self._now_s() + _RETURN_MS / 1000
         with self._phase("waiting for commits"):
             while (
                 not self._interrupted

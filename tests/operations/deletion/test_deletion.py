@@ -200,7 +200,8 @@ def test_without_records_that_wait_a_watch_shows_nothing(ops, blind, monkeypatch
     assert (one.result, one.idleness.verdict) == ("refused", "unknown")
 
 
-def test_a_group_that_comes_back_after_an_assumption_is_told(ops, world, blind):
+@pytest.mark.parametrize("window_ms", [None, 0, 500])
+def test_a_group_that_comes_back_after_an_assumption_is_told(ops, world, blind, window_ms):
     ops.commit("g", 1)
     began = []
 
@@ -211,7 +212,7 @@ def test_a_group_that_comes_back_after_an_assumption_is_told(ops, world, blind):
             ops.commit("g", 2)
 
     world.actors.append(act)
-    report = ops.delete("g", assume_idle=True)
+    report = ops.delete("g", assume_idle=True, window_ms=window_ms)
     assert (results(report), report.exit_code) == ({"g": "returned"}, 7)
 
 
