@@ -40,8 +40,10 @@ _MOST_SEEN = 4096
 _FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 #: Escapes as `clean` writes them.
 _ESCAPE = re.compile(r"\\(?:x([0-9a-f]{2})|u([0-9a-f]{4})|U(00(?:0[0-9a-f]|10)[0-9a-f]{4}))")
-#: The first character of a line that would be skipped: a comment, or a blank line.
-_SKIPPED = re.compile(r"\A(?:#(?=[ \t]|\Z)| (?= *\Z))")
+#: What begins a comment.
+_COMMENT = re.compile(r"\A#(?=[ \t]|\Z)")
+#: What of a name would be lost or misread on a line: the # of a comment, and white space at its ends.
+_MISREAD = re.compile(rf"{_COMMENT.pattern}|\A\s|\s\Z")
 _UNUSUAL, _UNUSUAL_IN_JSON = re.compile(r"[^\x20-\x7e]"), re.compile(r"[^\x20-\x7e\n]")
 
 
@@ -72,10 +74,11 @@ def clean(text: str) -> str:
 
 
 def _shown(match: re.Match[str]) -> str:
-    char = match[0]
-    if not is_hidden(char):
-        return char
-    code = ord(char)
+    return _escaped(match) if is_hidden(match[0]) else match[0]
+
+
+def _escaped(match: re.Match[str]) -> str:
+    code = ord(match[0])
     if code < 0x100:
         return f"\\x{code:02x}"
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
@@ -89,20 +92,20 @@ def clean_lines(text: str) -> str:
 def name_line(name: str) -> str:
     """The line for a name in a list of names: cleaned, and such that `name_of` returns exactly this name."""
     text = _ESCAPE.sub(lambda match: match[0] if _meant(match) == match[0] else "\\x5c" + match[0][1:], name)
-    return clean(_SKIPPED.sub(lambda match: f"\\x{ord(match[0]):02x}", text))
+    return clean(_MISREAD.sub(_escaped, text))
 
 
 def name_of(line: str) -> str | None:
     """The name on a line without its line end; None for a blank line and for a comment: a # that is alone or before a
     space. All other lines are names as they are, but for the escapes that `name_line` writes."""
-    return None if not line.strip() or _SKIPPED.match(line) else _ESCAPE.sub(_meant, line)
+    return None if not line.strip() or _COMMENT.match(line) else _ESCAPE.sub(_meant, line)
 
 
 def _meant(match: re.Match[str]) -> str:
     """The character of an escape that `name_line` may have written; any other text is itself."""
     char = chr(int(match[1] or match[2] or match[3], 16))
     is_surrogate = "\ud800" <= char <= "\udfff"  # no name on a broker has one
-    return char if char in "\\# " or (is_hidden(char) and not is_surrogate) else match[0]
+    return char if char in "\\#" or char.isspace() or (is_hidden(char) and not is_surrogate) else match[0]
 
 
 def csv_cell(text: str) -> str:

@@ -16,8 +16,9 @@ def reason(text: str | None) -> str:
 
 
 def read_ids(name: str) -> tuple[str, ...]:
-    """The ids in a file, one per line, as `-o name` prints them. Only a line feed, or a carriage return and a line
-    feed, ends a line: everything else, such as a space at the end, is a part of the id.
+    r"""The ids in a file, one per line, as `-o name` prints them. Only a line feed, or a carriage return and a line
+    feed, ends a line. White space at the ends of an id is written as an escape (`\x20`): without one it may be a part
+    of the id, or a mistake, and is an error, as in a list (`kgm.text.braces`).
 
     Raises MissingFileError if the file does not exist, UsageError if it cannot be read or has no ids, RefusedError if
     other users can write to it."""
@@ -45,6 +46,11 @@ def read_ids(name: str) -> tuple[str, ...]:
                 hint=r"end lines with a line feed; a carriage return that is a part of an id is written \x0d",
             )
         check_name(line, f"{what}, line {number}")
+        if name_of(line) is not None and line != line.strip():
+            raise UsageError(
+                f"{what}, line {number}: {line[:99]!r} begins or ends with white space",
+                hint=r"a space that is a part of the id is written \x20, as -o name prints it",
+            )
     ids = tuple(one for one in map(name_of, lines) if one is not None)
     if not ids:
         raise UsageError(f"{what}: the file contains no id", hint="an empty list never means all members")

@@ -25,8 +25,15 @@ def read(request, tmp_path, monkeypatch):
     return each
 
 
-def test_only_the_end_of_a_line_is_not_a_part_of_an_id(read):
-    assert read(b" w1\nw1\r\nw1 \n\n  \n\tw1") == (" w1", "w1", "w1 ", "\tw1")
+def test_white_space_at_the_ends_of_an_id_is_escaped(read):
+    assert read(b"\\x20w1\nw1\r\nw1\\x20\n\n  \n\\x09w1\na b\n") == (" w1", "w1", "w1 ", "\tw1", "a b")
+
+
+@pytest.mark.parametrize("line", [" w1", "w1 ", "w1\t", "\u3000w1", "  # old"])
+def test_it_is_not_known_whether_other_white_space_is_a_part_of_an_id(read, line):
+    with pytest.raises(UsageError, match=r"line 2: .* begins or ends with white space") as caught:
+        read(f"w1\n{line}\n".encode())
+    assert caught.value.exit_code == 2
 
 
 def test_what_python_takes_for_a_line_end_is_a_part_of_an_id(read):
@@ -63,6 +70,6 @@ def test_a_closed_stdin_is_a_usage_error(monkeypatch):
 
 
 def test_the_names_of_a_report_come_back(read):
-    ids = [*WIRE, "#", "# x", "#x", " ", " a", "a ", "\\x1b", "a\\b"]
+    ids = [*WIRE, "#", "# x", "#x", " ", "  ", " a", "a ", "\u3000a", "a\t", "\\x1b", "a\\b"]
     printed = rendered(Report(schema="kgm.test/v1", data={}, names=ids), RunOptions(output="name"))
     assert list(read(printed.encode())) == ids
