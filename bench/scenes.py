@@ -140,8 +140,9 @@ def tell_causes(kafka, all_played):
     counts = Counter()
     for library, outcome in all_played:
         wrong = impossible_causes(outcome)
-        first = outcome.before.generation
-        for row in history.rebalances(outcome.before.group_id):
+        before = outcome.before
+        first = before.group_epoch if before.generation is None else before.generation
+        for row in history.rebalances(before.group_id):
             # The scene ends by killing whatever still runs.
             is_of_scene = first < row.to_generation <= first + outcome.generations
             if not is_of_scene or row.confidence not in ("certain", "likely"):
