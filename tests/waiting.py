@@ -3,6 +3,7 @@ time."""
 
 from __future__ import annotations
 
+import select
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -53,6 +54,14 @@ def stays(look: Callable[[], object], what: str, seconds: float, *, every_s: flo
     while time.monotonic() < end:
         assert look(), what
         time.sleep(every_s)
+
+
+def can_read(descriptor: int, seconds: float) -> bool:
+    """Whether there is something to read, or the other end is closed, within this time. For any number of open files:
+    `select` ends at 1,024, and a process that has run thousands of tests may have more."""
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    return bool(poll.poll(seconds * 1000))
 
 
 def process_state(pid: int) -> str:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import errno
 import os
+import pathlib
 import subprocess
 
 import pytest
@@ -51,6 +52,11 @@ def test_every_write_may_fail(words, cluster, folder, monkeypatch):  # noqa: F81
         pytest.skip("starts Spark")
     forget_settings(monkeypatch)
     monkeypatch.setenv("XDG_STATE_HOME", f"{folder}/state")
+    if words == ("config", "list"):  # without a profile there is nothing to write
+        profile = pathlib.Path(folder, "config/kgm/config.toml")
+        profile.parent.mkdir(parents=True, exist_ok=True)
+        profile.write_text('[profiles.a]\nbootstrap_server = "a:9092"\n')
+        monkeypatch.setenv("XDG_CONFIG_HOME", f"{folder}/config")
     formats = FORMATS[:1] if takes_a_while(words) else FORMATS
     ways = [(text_format, *streams) for streams in SPOILED for text_format in formats]
     # Every stream with every error would be four times as many runs; over all commands each pair is tried often.

@@ -9,7 +9,6 @@ import json
 import os
 import pty
 import re
-import select
 import shlex
 import signal
 import struct
@@ -28,7 +27,7 @@ from tests.cli.environment import bare
 from tests.cli.runner import kgm
 from tests.client.joiners import Joiner, form_group
 from tests.kafka.records import produce
-from tests.waiting import until
+from tests.waiting import can_read, until
 
 TOPIC = "orders"
 ENTER, ESCAPE, DOWN, CTRL_C, CTRL_Z = b"\r", b"\x1b", b"\x1b[B", b"\x03", b"\x1a"
@@ -152,7 +151,7 @@ class Terminal:
 
     def read(self):
         """Whether there was something to read; TimeoutError when it takes too long."""
-        if not select.select([self.leader], [], [], max(self._end_s - time.monotonic(), 0))[0]:
+        if not can_read(self.leader, max(self._end_s - time.monotonic(), 0)):
             raise TimeoutError(self.seen[-3000:])
         try:
             data = os.read(self.leader, 65536)
@@ -168,9 +167,9 @@ class Terminal:
     def end(self):
         """The exit code; everything that was written is in `seen`."""
         while self.process.poll() is None:
-            if select.select([self.leader], [], [], 0.05)[0]:
+            if can_read(self.leader, 0.05):
                 self.read()
-        while select.select([self.leader], [], [], 0)[0] and self.read():
+        while can_read(self.leader, 0) and self.read():
             pass
         assert termios.tcgetattr(self.follower)[3] == self.flags  # echo, and lines instead of keys
         return self.process.returncode

@@ -8,7 +8,6 @@ import json
 import os
 import pty
 import re
-import select
 import signal
 import subprocess
 import sys
@@ -30,6 +29,7 @@ from tests.client.faults import FaultProxy
 from tests.kafka.members import JavaMembers, RdMembers, wait_settled
 from tests.needs import needs
 from tests.server.served import ServedProcess
+from tests.waiting import can_read
 
 pytestmark = [pytest.mark.shows("watch"), pytest.mark.slow]
 PARTITIONS = 6
@@ -433,9 +433,11 @@ def with_keys(keys, *arguments):
             os.write(leader, key)
         code = None
         while code is None:
-            if select.select([leader], [], [], 0.05)[0]:
+            if can_read(leader, 0.05):
                 drawn += os.read(leader, 65536)
             code = watch.process.poll()
+        while can_read(leader, 0):  # what it wrote before it ended
+            drawn += os.read(leader, 65536)
         after = termios.tcgetattr(follower)[3]
         watch.end()
         return code, drawn.decode(errors="replace"), before, after

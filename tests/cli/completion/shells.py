@@ -9,7 +9,6 @@ import fcntl
 import os
 import pathlib
 import pty
-import select
 import signal
 import struct
 import subprocess
@@ -20,7 +19,7 @@ from typing import Self
 
 from tests import ROOT
 from tests.needs import needs
-from tests.waiting import until
+from tests.waiting import can_read, until
 
 SHELLS = ("bash", "zsh", "fish")
 _START = {
@@ -106,7 +105,7 @@ class Shell:
         until(look, lambda: f"{self.name} shows:\n{self.screen[-2000:]!r}", LIMIT_S)
 
     def read(self, seconds: float) -> None:
-        if select.select([self.terminal], [], [], seconds)[0]:
+        if can_read(self.terminal, seconds):
             try:
                 self.screen += os.read(self.terminal, 65536).decode("utf-8", "replace")
             except OSError as error:
