@@ -91,14 +91,13 @@ def recognise(group_id: str, assignor: str | None, members: Sequence[MemberEvide
     found = []
     for member, (names, sentence), may_lead in zip(members, fits, possible_leaders, strict=True):
         hint = _by_client_id(group_id, member)
-        is_leader = may_lead and sum(possible_leaders) == 1
         # If all members send the same, any may have been the leader. Another one may still run on another of these
         # libraries, and lead next: a member counts as one of the libraries that predictions can be exact for only if
         # the others would do the same.
         is_safe = PLAYED.isdisjoint(leads.intersection(names)) or like_java.issuperset(names)
-        follows = may_lead and alike and is_safe
+        is_told = may_lead and (sum(possible_leaders) == 1 or (alike and is_safe))
         timeouts = member.session_timeout_ms, member.rebalance_timeout_ms
-        key = (names, sentence, hint, timeouts, is_leader or follows)
+        key = (names, sentence, hint, timeouts, is_told)
         if key not in verdicts:
             hints = [(hint, f"its client id is a default of {hint}")] if hint is not None else []
             verdicts[key] = _verdict(
@@ -106,7 +105,7 @@ def recognise(group_id: str, assignor: str | None, members: Sequence[MemberEvide
                 sentence,
                 by_id=hints,
                 by_timeouts=_by_timeouts(*timeouts),
-                leads=leads if is_leader or follows else None,
+                leads=leads if is_told else None,
                 is_known=is_known,
             )
         found.append(verdicts[key])

@@ -63,12 +63,11 @@ class ClientTraits:
     KIP-848, none if it has no such consumers. silent_leaders: assignors with which a static leader that restarts, and
     is told to keep the assignment, causes no rebalance. like_java: assignors that return what Java's do, in members
     that act as Java's. has_static_members: whether it knows group instance ids (KIP-345). leaves_when_static: whether a
-    static member that is closed leaves. varying: assignors that give something
-    else from process to process where there are several topics. more_rounds: how many rounds more than with Java's each
-    rebalance with an assignor was seen to take, at most. assigns_by: what its assignments depend on: LEADER (it assigns
-    the topics that the leader names), BROKER (the order in which the broker lists members), MEMBER_ID (the member ids
-    of static members, compared with those of dynamic ones). None of these: Java's.
-    differences: what it does otherwise, for people."""
+    static member that is closed leaves. varying: assignors that give something else from process to process where there
+    are several topics. more_rounds: how many rounds more than with Java's each rebalance with an assignor was seen to
+    take, at most. assigns_by: what its assignments depend on, other than Java's: LEADER (it assigns the topics that the
+    leader names), BROKER (the order in which the broker lists members), MEMBER_ID (the member ids of static members,
+    compared with those of dynamic ones). differences: what it does otherwise, for people."""
 
     name: str
     subscriptions: tuple[SubscriptionForm, ...]

@@ -41,6 +41,12 @@ def in_order(names: Iterable[str]) -> list[str]:
     return sorted(names, key=natural)
 
 
+def places_of(names: Iterable[str]) -> dict[str, int]:
+    """The position of each name in natural order. Comparing positions is cheaper than keeping the keys of names, which
+    are large."""
+    return {name: place for place, name in enumerate(in_order(set(names)))}
+
+
 def visible(name: str) -> str:
     """The name; in quotation marks if it ends in white space, which would not show."""
     return repr(name) if name[-1:].isspace() else name

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple, Protocol
@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 from kgm.client import AdminClient
 from kgm.model.errors import AuthorizationError, ErrorCode, KgmError, NotFoundError
 from kgm.model.snapshot import GroupSnapshot, OffsetSnapshot
-from kgm.text.names import closest, in_order
+from kgm.text.names import closest, places_of
 
 
 class HasLag(Protocol):
@@ -88,18 +88,12 @@ def partition_rows(group: GroupSnapshot, wanted: PartitionFilter) -> list[Partit
 
 def sort_rows(rows: list[PartitionRow], order: PartitionOrder) -> None:
     """Sort the rows of all groups."""
-    topics, groups = _places(row.offset.topic for row in rows), _places(row.group_id for row in rows)
+    topics, groups = places_of(row.offset.topic for row in rows), places_of(row.group_id for row in rows)
     rows.sort(
         key=lambda row: (
             *order.place(row.offset), topics[row.offset.topic], row.offset.partition, groups[row.group_id]
         )
     )  # fmt: skip
-
-
-def _places(names: Iterable[str]) -> dict[str, int]:
-    """The position of each name in natural order. Comparing positions is cheaper than keeping the keys of names, which
-    are large."""
-    return {name: place for place, name in enumerate(in_order(set(names)))}
 
 
 def _rows(group: GroupSnapshot) -> Iterator[PartitionRow]:

@@ -10,9 +10,8 @@ from typing import Any
 from kgm.model.assignment import Partitions, moves
 from kgm.model.snapshot import GroupSnapshot
 from kgm.operations.watch.verdict import CountDoubt
-from kgm.simulation.report.prediction import Prediction
+from kgm.simulation.report.prediction import Prediction, assignment_json
 from kgm.simulation.streams.group import most_partitions_of_a_task
-from kgm.text.names import in_order
 from kgm.text.wording import many, moves_text
 
 
@@ -93,9 +92,7 @@ class StepExpectation:
             "handovers": {"min": self.handovers.least, "max": self.handovers.most},
             "exact": self.exact,
             "becomes_stable": self.becomes_stable,
-            "final_assignment": None
-            if final is None
-            else {name: {topic: list(numbers) for topic, numbers in final[name].items()} for name in in_order(final)},
+            "final_assignment": None if final is None else assignment_json(final),
             "caveats": list(self.caveats),
         }
 

@@ -1,6 +1,6 @@
 """What a simulation predicts, as values; the JSON of `kgm simulate-bounce`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
@@ -14,6 +14,14 @@ from kgm.text.wording import many
 
 #: With fewer draws than this, people should not rely on a range.
 _FEWEST_FOR_RANGE = 5
+
+
+def assignment_json(assignment: Mapping[str, Partitions]) -> dict[str, dict[str, list[int]]]:
+    """What each member owns, by identity, in natural order."""
+    return {
+        identity: {topic: list(numbers) for topic, numbers in assignment[identity].items()}
+        for identity in in_order(assignment)
+    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -220,10 +228,7 @@ class Prediction:
             "stopped_partition_ms": typical.stopped_partition_ms,
             "fenced": in_order(typical.fenced),
             "refused_joins": typical.refused_joins,
-            "final_assignment": {
-                identity: {topic: list(numbers) for topic, numbers in typical.final_assignment[identity].items()}
-                for identity in in_order(typical.final_assignment)
-            },
+            "final_assignment": assignment_json(typical.final_assignment),
             "took_ms": typical.took_ms,
             "newcomers_wait_ms": typical.newcomers_wait_ms,
             "timeline": [event.to_json() for event in typical.timeline],

@@ -9,7 +9,7 @@ from kgm.model.assignment import Move
 from kgm.model.snapshot import CoordinatorNode, GroupSnapshot
 from kgm.operations.groups.partitions import PartitionRow
 from kgm.operations.groups.unread import Unread
-from kgm.text.names import NaturalKey, in_order, natural
+from kgm.text.names import NaturalKey, natural, places_of
 
 PARTITIONS: Final = {"*": ["int"]}
 COORDINATOR: Final = ({"id": "int", "host": "str", "port": "int"}, None)
@@ -112,7 +112,7 @@ UNREAD: Final[dict[str, Any]] = {"what": "str", "consequence": "str"}
 def snapshot_json(snapshot: GroupSnapshot) -> dict[str, Any]:
     """A snapshot with its members, topics and partitions in natural order. Reading it back does not depend on these."""
     data = snapshot.to_json()
-    place = {name: at for at, name in enumerate(in_order({row.topic for row in snapshot.offsets}))}
+    place = places_of(row.topic for row in snapshot.offsets)
     data["topics"].sort(key=lambda one: natural(one["name"]))
     data["members"].sort(key=_identity)
     data["offsets"].sort(key=lambda one: (place[one["topic"]], one["partition"]))
