@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from dataclasses import replace
 
@@ -93,9 +94,33 @@ def test_a_time_limit_ends_it():
     in_time = iter([False] * 20)
     short = simulate(group, plan, is_out_of_time=lambda: next(in_time, True))
     assert 1 < short.ranges.draws < 200
-    note = "the time limit (--timeout) has passed: there are fewer draws than asked for"
-    assert note in short.caveats
-    assert note not in simulate(group, plan, draws=3).caveats
+    assert _is_cut_short(short)
+    assert not _is_cut_short(simulate(group, plan, draws=3))
+
+
+def test_what_a_time_limit_ends_is_not_exact():
+    """Whenever it passes: what was not played may have had another outcome."""
+    group = made_up(3, 12, STATIC)
+    plan = Plan(bounce=ids(group)[:1], restart_time_ms=1_000)
+    whole = simulate(group, plan)
+    assert whole.exact
+    asked = itertools.count()
+    simulate(group, plan, is_out_of_time=lambda: next(asked) < 0)
+    ended = 0
+    for limit in range(next(asked)):
+        calls = itertools.count()
+        try:
+            short = simulate(group, plan, is_out_of_time=lambda: next(calls) >= limit)  # noqa: B023 (called at once)
+        except TimedOutError:
+            continue
+        ended += 1
+        assert _is_cut_short(short)
+        assert not short.exact
+    assert ended
+
+
+def _is_cut_short(prediction):
+    return any(caveat.startswith("the time limit (--timeout) has passed") for caveat in prediction.caveats)
 
 
 @pytest.mark.parametrize("blank", [" ", "\u2028", "\u3000"])

@@ -18,6 +18,8 @@ from kgm.simulation.replay.recorded_group import ReplayedGroup
 _MOST_PROCESSES = 200
 _MOST_PARTITIONS = 20_000
 _REBALANCE_TIMEOUT_MS = 300_000
+#: The end of the year 9999.
+_LAST_DATE_MS = 253_402_300_799_999
 #: Partitions may be handed over until this long after the last epoch.
 _HANDED_OVER_MS = 60_000
 _OTHER_PARTITIONS = frozenset({Cause.PARTITIONS.value, Cause.METADATA.value, Cause.SUBSCRIPTION.value})
@@ -63,6 +65,7 @@ def record(history: History, group_id: str, rebalances: Sequence[RebalanceRow]) 
     group_type = rows[0].group_type
     if group_type not in (GroupProtocol.CLASSIC.value, GroupProtocol.CONSUMER.value):
         raise NotReplayableError(f"{group_type} groups are not replayed")
+    _require_times(rows)
     tenures = [row for row in history.tables.rows(TenureRow, every) if row.group_type == group_type]
     owners = [row for row in history.owners(every) if row.group_type == group_type]
     session_ms, is_session_known = _session_timeout(history, group_id, tenures)
@@ -86,6 +89,16 @@ def record(history: History, group_id: str, rebalances: Sequence[RebalanceRow]) 
         are_partitions_known=not any(row.cause in _OTHER_PARTITIONS for row in rows),
         is_session_known=is_session_known,
     )  # fmt: skip
+
+
+def _require_times(rows: Sequence[RebalanceRow]) -> None:
+    """Raises NotReplayableError if a replay, which runs by time, would not be of what happened: the times are unknown, or
+    a coordinator's clock was set back."""
+    times = [row.timestamp for row in rows]
+    if not all(0 <= at <= _LAST_DATE_MS for at in times):
+        raise NotReplayableError("the times of its rebalances are unknown")
+    if times != sorted(times):
+        raise NotReplayableError("the times of its rebalances are not in their order: a coordinator's clock was wrong")
 
 
 def _rebalance_timeout(subscriptions: Mapping[str, Subscribed]) -> int:
