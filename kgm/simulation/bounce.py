@@ -33,7 +33,10 @@ from kgm.simulation.streams.coordinated_group import is_streams_group
 from kgm.simulation.streams.group import for_broker, is_streams, refuse_unsettled, streams_group_of
 
 DRAWS = 200
-_FEWER_DRAWS = "the time limit (--timeout) has passed: there are fewer draws than asked for, and some possibilities may not have been played"
+_FEWER_DRAWS = (
+    "the time limit (--timeout) has passed: there are fewer draws than asked for, and some possibilities may not have "
+    "been played"
+)
 _ONE_DRAW = "this is one of many possible outcomes, and the others are not known: allow more with --draws or --budget"
 
 

@@ -92,8 +92,8 @@ def record(history: History, group_id: str, rebalances: Sequence[RebalanceRow]) 
 
 
 def _require_times(rows: Sequence[RebalanceRow]) -> None:
-    """Raises NotReplayableError if a replay, which runs by time, would not be of what happened: the times are unknown, or
-    a coordinator's clock was set back."""
+    """Raises NotReplayableError if a replay, which runs by time, would not show what happened: the times are unknown,
+    or a coordinator's clock was set back."""
     times = [row.timestamp for row in rows]
     if not all(0 <= at <= _LAST_DATE_MS for at in times):
         raise NotReplayableError("the times of its rebalances are unknown")

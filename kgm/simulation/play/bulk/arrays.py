@@ -64,7 +64,7 @@ def reaction_ms(word: RandomWords, least: Floats, span: Floats) -> Floats:
 LedgerState = tuple[tuple[npt.NDArray[Any], ...], tuple[int, int, int]]
 
 #: No consumer, or no owner yet.
-NOBODY = -1
+NO_MEMBER = -1
 
 
 class ArrayLedger(OwnershipLedger):
@@ -87,9 +87,9 @@ class ArrayLedger(OwnershipLedger):
             self.total += len(states)
         states = [state for states in before.states.values() for state in states]
         number_of = self.number_of
-        consumers = [NOBODY if not state.consumers else number_of(next(iter(state.consumers))) for state in states]
+        consumers = [NO_MEMBER if not state.consumers else number_of(next(iter(state.consumers))) for state in states]
         self.consumer: Ints = np.array(consumers, dtype=np.int64)
-        latest = [NOBODY if state.last is None else number_of(state.last) for state in states]
+        latest = [NO_MEMBER if state.last is None else number_of(state.last) for state in states]
         self.latest: Ints = np.array(latest, dtype=np.int64)
         self._idle_since_ms: Floats = np.array([state.idle_since_ms for state in states], dtype=np.float64)
         self._changed_ms: Floats = np.array([state.changed_ms for state in states], dtype=np.float64)
@@ -119,8 +119,8 @@ class ArrayLedger(OwnershipLedger):
         for state, consumer, latest, idle_since_ms, changed_ms, stopped_ms in zip(
             states, *(column.tolist() for column in columns), strict=True
         ):
-            state.consumers = set() if consumer == NOBODY else {names[consumer]}
-            state.last = None if latest == NOBODY else names[latest]
+            state.consumers = set() if consumer == NO_MEMBER else {names[consumer]}
+            state.last = None if latest == NO_MEMBER else names[latest]
             state.idle_since_ms, state.changed_ms, state.stopped_ms = idle_since_ms, changed_ms, stopped_ms
         return ledger
 
@@ -139,7 +139,7 @@ class ArrayLedger(OwnershipLedger):
         number = self.number_of(identity)
         for at in self._places_of(partitions):
             if self.consumer[at] == number:
-                self.consumer[at] = NOBODY
+                self.consumer[at] = NO_MEMBER
                 self._idle_since_ms[at] = now_ms
                 self.consumed -= 1
         self.fewest_consumed = min(self.fewest_consumed, self.consumed)
@@ -149,12 +149,12 @@ class ArrayLedger(OwnershipLedger):
         rebalance by events, where partitions may have two consumers, the arrays are written back first.)"""
         number = self.number_of(identity)
         for at in self._places_of(partitions):
-            assert self.consumer[at] == NOBODY, f"{identity} begins to consume what has a consumer"
+            assert self.consumer[at] == NO_MEMBER, f"{identity} begins to consume what has a consumer"
             latest = self.latest[at]
-            if latest != NOBODY:
+            if latest != NO_MEMBER:
                 self._stopped_ms[at] += now_ms - self._idle_since_ms[at]
             if latest != number:
-                self.handovers += bool(latest != NOBODY)
+                self.handovers += bool(latest != NO_MEMBER)
                 self.latest[at] = number
                 self._changed_ms[at] = now_ms
             self.consumer[at] = number
@@ -172,13 +172,13 @@ class ArrayLedger(OwnershipLedger):
         """All members stop consuming, each at its time. at_ms: by identity number."""
         taken = self.consumer >= 0
         np.copyto(self._idle_since_ms, at_ms[self.consumer], where=taken)
-        self.consumer = np.full(self.total, NOBODY, dtype=np.int64)
+        self.consumer = np.full(self.total, NO_MEMBER, dtype=np.int64)
         self.consumed = 0
         self.fewest_consumed = min(self.fewest_consumed, 0)
 
     def take_all(self, owner: Ints, at_ms: Floats) -> None:
         """All members begin to consume, each at its time. owner: for each partition the number of an identity, or
-        NOBODY. at_ms: by identity number. No partition has a consumer before."""
+        NO_MEMBER. at_ms: by identity number. No partition has a consumer before."""
         taken = owner >= 0
         self._begin(taken, owner, at_ms[owner])
         self.consumed += int(np.count_nonzero(taken))
@@ -189,7 +189,7 @@ class ArrayLedger(OwnershipLedger):
         until_ms, from_ms = at_ms[self.consumer], at_ms[taker]
         self._count_down(until_ms[lost], from_ms[gained])
         np.copyto(self._idle_since_ms, until_ms, where=lost)
-        self.consumer = np.where(lost, NOBODY, self.consumer)
+        self.consumer = np.where(lost, NO_MEMBER, self.consumer)
         self._begin(gained, taker, from_ms)
 
     def _begin(self, gained: Flags, taker: Ints, from_ms: Floats) -> None:

@@ -24,7 +24,7 @@ from kgm.model.assignment import Partitions
 from kgm.model.client_library import JAVA, PLAYED
 from kgm.protocol.subscription import NO_GENERATION
 from kgm.simulation.plan.starting_group import StartingGroup, StartingMember
-from kgm.simulation.play.bulk.arrays import NOBODY, Flags, Ints
+from kgm.simulation.play.bulk.arrays import NO_MEMBER, Flags, Ints
 from kgm.simulation.play.leader import SubscriptionCache, assigned, encode_sticky_data
 
 #: Assignors whose result follows from the order of the members alone, if all have the same topics and no racks.
@@ -72,8 +72,8 @@ class LeaderAssignment:
         return self._group.listing_capacity or DEFAULT_CAPACITY
 
     def owners(self) -> Ints:
-        """For each partition the slot of its owner, or NOBODY."""
-        owner: Ints = np.full(self._total, NOBODY, dtype=np.int64)
+        """For each partition the slot of its owner, or NO_MEMBER."""
+        owner: Ints = np.full(self._total, NO_MEMBER, dtype=np.int64)
         for member_id, partitions in self.by_member.items():
             for topic, numbers in partitions.items():
                 owner[self._starts[topic] + np.array(numbers, dtype=np.int64)] = self._slots[member_id]
@@ -135,7 +135,7 @@ class EagerAssignment(LeaderAssignment):
         return super().owners() if self._order is None else self._computed(self._order)
 
     def _computed(self, order: Ints) -> Ints:
-        owner: Ints = np.full(self._total, NOBODY, dtype=np.int64)
+        owner: Ints = np.full(self._total, NO_MEMBER, dtype=np.int64)
         members, turn = len(order), 0
         for topic in sorted(self._specs[order[0]].topics):
             first, count = self._starts[topic], self._group.topics[topic]
@@ -174,18 +174,18 @@ def subscribe_alike(group: StartingGroup, members: Sequence[StartingMember]) -> 
 class _StickyAssignment:
     """One computation, among members that have equal subscriptions and name no racks. Members are positions in the
     order of their ids. by_id: their slots. before: for each partition, in the order of topics and partitions, the slot
-    of the member that claims it, or NOBODY. At least one partition is claimed."""
+    of the member that claims it, or NO_MEMBER. At least one partition is claimed."""
 
     def __init__(self, by_id: Ints, before: Ints) -> None:
         self._by_id = by_id
-        self._place_of: Ints = np.full(max(int(by_id.max()), int(before.max())) + 2, NOBODY, dtype=np.int64)
+        self._place_of: Ints = np.full(max(int(by_id.max()), int(before.max())) + 2, NO_MEMBER, dtype=np.int64)
         self._place_of[by_id] = np.arange(len(by_id))
         self._claimed = self._place_of[before]
         self._owner = self._claimed.copy()
         self._loads = np.bincount(self._claimed[self._claimed >= 0], minlength=len(by_id))
 
     def _slots(self) -> Ints:
-        return np.where(self._owner == NOBODY, NOBODY, self._by_id[self._owner])
+        return np.where(self._owner == NO_MEMBER, NO_MEMBER, self._by_id[self._owner])
 
 
 class JavaStickyAssignment(_StickyAssignment):
@@ -200,15 +200,15 @@ class JavaStickyAssignment(_StickyAssignment):
         self._ceiling = self._floor + (self._big_allowed > 0)
 
     def owners(self, *, is_cooperative: bool) -> Ints:
-        """For each partition the slot of its owner, or NOBODY."""
+        """For each partition the slot of its owner, or NO_MEMBER."""
         loads = self._loads
         big = self._big()
         keep = np.minimum(loads, np.where(big, self._ceiling, self._floor))
-        self._owner[self._surplus(loads - keep)] = NOBODY
-        free = np.flatnonzero(self._owner == NOBODY)
+        self._owner[self._surplus(loads - keep)] = NO_MEMBER
+        free = np.flatnonzero(self._owner == NO_MEMBER)
         self._owner[free] = self._takers(loads, big)[: len(free)]
         if is_cooperative:  # a partition that another member claims goes to no member until it is given up
-            self._owner[(self._claimed != NOBODY) & (self._owner != self._claimed)] = NOBODY
+            self._owner[(self._claimed != NO_MEMBER) & (self._owner != self._claimed)] = NO_MEMBER
         return self._slots()
 
     def _big(self) -> Flags:
@@ -226,7 +226,7 @@ class JavaStickyAssignment(_StickyAssignment):
         then topic."""
         if not surplus.any():
             return surplus[:0]
-        mine = np.flatnonzero((surplus > 0)[self._owner] & (self._owner != NOBODY))
+        mine = np.flatnonzero((surplus > 0)[self._owner] & (self._owner != NO_MEMBER))
         owner = self._owner[mine]
         order = np.lexsort((-mine, -self._numbers[mine], owner))
         mine, owner = mine[order], owner[order]
@@ -256,12 +256,12 @@ class LibrdkafkaStickyAssignment(_StickyAssignment):
         self._last_first = last_first
 
     def owners(self) -> Ints:
-        """For each partition the slot of its owner, or NOBODY."""
-        free = self._last_first[self._claimed[self._last_first] == NOBODY]
+        """For each partition the slot of its owner, or NO_MEMBER."""
+        free = self._last_first[self._claimed[self._last_first] == NO_MEMBER]
         takers, _ = _least_loaded(self._loads, len(free))
         gives = self._given(self._loads + np.bincount(takers, minlength=len(self._loads)))
         if gives.any():
-            self._owner[self._first(gives)] = NOBODY
+            self._owner[self._first(gives)] = NO_MEMBER
         self._owner[free] = takers
         return self._slots()
 
@@ -278,7 +278,7 @@ class LibrdkafkaStickyAssignment(_StickyAssignment):
 
     def _first(self, count: Ints) -> Ints:
         """The first `count` partitions that each member claims."""
-        mine = np.flatnonzero((count > 0)[self._claimed] & (self._claimed != NOBODY))
+        mine = np.flatnonzero((count > 0)[self._claimed] & (self._claimed != NO_MEMBER))
         mine = mine[np.argsort(self._claimed[mine], kind="stable")]
         owner = self._claimed[mine]
         first: Ints = mine[_number_within(owner) < count[owner]]
@@ -342,7 +342,7 @@ class SubscribedPartitions:
 class OwnedPartitionsAssignment(LeaderAssignment):
     """A leader's assignment with an assignor that heeds claims. by_id, subscribed: the slots in the order of member
     ids, and the partitions that are assigned, if the members have equal subscriptions (`are_alike`). before: for each
-    partition the slot of the member that claims it, or NOBODY."""
+    partition the slot of the member that claims it, or NO_MEMBER."""
 
     def __init__(
         self, group: StartingGroup, leader: int, slots: Mapping[str, int], specs: Sequence[StartingMember],
@@ -358,12 +358,12 @@ class OwnedPartitionsAssignment(LeaderAssignment):
     def is_computed(self) -> bool:
         if self._by_id is None or self._subscribed is None or not self._has_rules or self.library not in PLAYED:
             return False
-        claimed = np.count_nonzero(self._before != NOBODY)
+        claimed = np.count_nonzero(self._before != NO_MEMBER)
         if self.library == JAVA or not claimed:
             return bool(claimed)
         # Members keep what they claim of topics that they do not subscribe to.
         places = self._subscribed.places
-        is_usual = len(places) == self._total or claimed == np.count_nonzero(self._before[places] != NOBODY)
+        is_usual = len(places) == self._total or claimed == np.count_nonzero(self._before[places] != NO_MEMBER)
         return bool(is_usual) and sums_fit(len(self._by_id), self._total)
 
     @cached_property
@@ -383,7 +383,7 @@ class OwnedPartitionsAssignment(LeaderAssignment):
             return super().owners()
         assert self._by_id is not None
         assert self._subscribed is not None
-        owner: Ints = np.full(self._total, NOBODY, dtype=np.int64)
+        owner: Ints = np.full(self._total, NO_MEMBER, dtype=np.int64)
         owner[self._subscribed.places] = self._computed(self._by_id, self._subscribed)
         return owner
 
@@ -394,7 +394,7 @@ class OwnedPartitionsAssignment(LeaderAssignment):
 
     @abstractmethod
     def _computed(self, by_id: Ints, subscribed: SubscribedPartitions) -> Ints:
-        """The slot of each partition's owner, or NOBODY, in the order of topics and partitions."""
+        """The slot of each partition's owner, or NO_MEMBER, in the order of topics and partitions."""
 
     def _java_assignment(self, by_id: Ints, subscribed: SubscribedPartitions) -> JavaStickyAssignment:
         return JavaStickyAssignment(by_id, self._before[subscribed.places], subscribed.numbers, self._in_map_order)
@@ -487,6 +487,6 @@ def rows_of(owner: Ints, starts: Mapping[str, int], counts: Mapping[str, int]) -
         slots, firsts = np.unique(mine[order], return_index=True)
         numbers, ends = order.tolist(), [*firsts[1:].tolist(), len(order)]
         for slot, first, end in zip(slots.tolist(), firsts.tolist(), ends, strict=True):
-            if slot != NOBODY:
+            if slot != NO_MEMBER:
                 rows.setdefault(slot, {})[topic] = tuple(numbers[first:end])
     return rows

@@ -26,7 +26,7 @@ from kgm.records.record import Record
 from kgm.simulation.play.bulk.arrays import (
     COST_OF_CATCHING_UP,
     MOST_ROUNDS_AT_ONCE,
-    NOBODY,
+    NO_MEMBER,
     Flags,
     Floats,
     Ints,
@@ -91,7 +91,7 @@ class CooperativeRounds:
         for member in waiting:
             arrays.identity[arrays.slot_of[member]] = arrays.ledger.number_of(member.identity)
         self._slot_of_identity = arrays.slot_of_identity(self.slots)
-        self._place_of_slot: Ints = np.full(len(arrays.members) + 1, NOBODY, dtype=np.int64)
+        self._place_of_slot: Ints = np.full(len(arrays.members) + 1, NO_MEMBER, dtype=np.int64)
         self._place_of_slot[self.slots] = np.arange(len(self.slots))
 
     @property
@@ -327,7 +327,7 @@ class Rounds:
     def _is_consumed_by_stable(self) -> bool:
         arrays, consumer = self.arrays, self.arrays.ledger.consumer
         inside = np.zeros(len(arrays.ledger.names) + 1, dtype=np.bool_)
-        inside[arrays.identity[arrays.places()]] = inside[NOBODY] = True
+        inside[arrays.identity[arrays.places()]] = inside[NO_MEMBER] = True
         return bool(inside[consumer].all())
 
     def _quiet_until(self, group: ClassicGroup) -> float:
@@ -366,7 +366,8 @@ class Rounds:
         self.saved += found.requests - cost_of_round(len(found.slots), ledger.total, is_computed=assignment.is_computed)
         owner = assignment.owners()
         ledger.take_all(
-            np.where(owner == NOBODY, NOBODY, arrays.identity[owner]), self._by_identity(found.slots, found.done_ms)
+            np.where(owner == NO_MEMBER, NO_MEMBER, arrays.identity[owner]),
+            self._by_identity(found.slots, found.done_ms),
         )
         world.runtime.suspend_timers([self._join_key])
         found.begin_sessions(arrays)

@@ -18,7 +18,7 @@ from kgm.coordinator.groups.classic_group import ClassicGroup
 from kgm.model.assignment import Partitions
 from kgm.protocol.subscription import NO_GENERATION
 from kgm.simulation.plan.client_library import STICKY
-from kgm.simulation.play.bulk.arrays import NOBODY, ArrayLedger, Flags, Floats, Ints, LedgerState, RandomWords
+from kgm.simulation.play.bulk.arrays import NO_MEMBER, ArrayLedger, Flags, Floats, Ints, LedgerState, RandomWords
 from kgm.simulation.play.bulk.assignments import LeaderAssignment, SubscribedPartitions, are_alike, is_ordered
 from kgm.simulation.play.classic_member import ScriptedClassicMember
 from kgm.simulation.play.leader import assignment_user_data
@@ -266,8 +266,8 @@ class StableMemberArrays:
         return np.insert(self._by_id, at, [self.slot_of[member] for member in new])
 
     def slot_of_identity(self, slots: Ints) -> Ints:
-        """The slots of these members, by identity number; NOBODY for others, and for no member."""
-        found: Ints = np.full(len(self.ledger.names) + 1, NOBODY, dtype=np.int64)
+        """The slots of these members, by identity number; NO_MEMBER for others, and for no member."""
+        found: Ints = np.full(len(self.ledger.names) + 1, NO_MEMBER, dtype=np.int64)
         found[self.identity[slots]] = slots
         return found
 

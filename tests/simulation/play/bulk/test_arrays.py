@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kgm.simulation.play.bulk.arrays import NOBODY, ArrayLedger
+from kgm.simulation.play.bulk.arrays import NO_MEMBER, ArrayLedger
 from kgm.simulation.play.ownership_ledger import OwnershipLedger
 from tests.selection import sized
 
@@ -18,10 +18,10 @@ MEMBERS = ("a", "b", "c", "d")
 
 @st.composite
 def exchanges(draw):
-    """Who has each partition before and after, NOBODY for none, when each member has its assignment, and how many
+    """Who has each partition before and after, NO_MEMBER for none, when each member has its assignment, and how many
     times that happens again."""
     count = draw(st.integers(1, 12))
-    owners = st.lists(st.integers(NOBODY, len(MEMBERS) - 1), min_size=count, max_size=count)
+    owners = st.lists(st.integers(NO_MEMBER, len(MEMBERS) - 1), min_size=count, max_size=count)
     # In ms, and far enough from each other to be two times also after what they are added to.
     span = st.integers(1_000, 500_000).map(lambda us: us / 1_000)
     times = st.lists(span, min_size=len(MEMBERS), max_size=len(MEMBERS), unique=True)
@@ -38,11 +38,11 @@ def test_an_exchange_is_what_members_do_one_by_one(situation):
     }
     one_by_one = OwnershipLedger({TOPIC: len(before)}, assignment, START_MS)
     ledger = ArrayLedger(deepcopy(one_by_one))
-    numbers = np.array([*(ledger.number_of(name) for name in MEMBERS), NOBODY])
+    numbers = np.array([*(ledger.number_of(name) for name in MEMBERS), NO_MEMBER])
     consumer, now_ms = np.array(before), START_MS
     for owners, spans in rounds:
         # What has a consumer comes to another one in a later round only.
-        after = np.where((consumer >= 0) & (consumer != owners), NOBODY, owners)
+        after = np.where((consumer >= 0) & (consumer != owners), NO_MEMBER, owners)
         lost, gained = (consumer >= 0) & (after != consumer), (after >= 0) & (after != consumer)
         for place in np.argsort(spans).tolist():
             at_ms = now_ms + spans[place]
@@ -61,7 +61,7 @@ def test_an_exchange_is_what_members_do_one_by_one(situation):
 
 @settings(max_examples=sized(25, 150))
 @given(
-    st.lists(st.integers(NOBODY, len(MEMBERS) - 1), min_size=1, max_size=8),
+    st.lists(st.integers(NO_MEMBER, len(MEMBERS) - 1), min_size=1, max_size=8),
     st.lists(st.tuples(st.integers(0, len(MEMBERS) - 1), st.sets(st.integers(0, 9)), st.floats(0, 500)), max_size=12),
 )
 def test_one_member_after_the_other_stops_or_begins(before, steps):
@@ -81,7 +81,10 @@ def test_one_member_after_the_other_stops_or_begins(before, steps):
             for each in (plain, ledger):
                 each.drop(name, named, now_ms)
         else:
-            free = {TOPIC: tuple(n for n in numbers if n >= len(before) or ledger.consumer[n] == NOBODY), "other": (0,)}
+            free = {
+                TOPIC: tuple(n for n in numbers if n >= len(before) or ledger.consumer[n] == NO_MEMBER),
+                "other": (0,),
+            }
             for each in (plain, ledger):
                 each.take(name, free, now_ms)
     assert vars(ledger.write_back()) == vars(plain)

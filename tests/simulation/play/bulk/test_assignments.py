@@ -14,7 +14,7 @@ from kgm.model.client_library import JAVA, LIBRDKAFKA
 from kgm.model.snapshot import TopicSnapshot
 from kgm.simulation.plan.bounce_plan import Plan
 from kgm.simulation.plan.synthetic_group import synthetic_group
-from kgm.simulation.play.bulk.arrays import NOBODY
+from kgm.simulation.play.bulk.arrays import NO_MEMBER
 from kgm.simulation.play.bulk.assignments import (
     CooperativeAssignment,
     StickyAssignment,
@@ -50,7 +50,7 @@ def claimed(draw):
     is_even, new = draw(st.booleans()), draw(st.integers(0, 2))
     turns = random.sample(range(total), total)
     before = [
-        NOBODY if random.random() * 10 < free else turn % max(count - new, 1) if is_even else random.randrange(few)
+        NO_MEMBER if random.random() * 10 < free else turn % max(count - new, 1) if is_even else random.randrange(few)
         for turn in turns
     ]
     return start, library, np.array(before, dtype=np.int64)
@@ -83,7 +83,7 @@ def both(start, library, before, waited=None):
 def assert_equal(start, library, before, waited=None):
     """Returns the owners."""
     computed, asked = both(start, library, before, waited)
-    assert computed.is_computed == bool((before != NOBODY).any())
+    assert computed.is_computed == bool((before != NO_MEMBER).any())
     assert not asked.is_computed
     owners = computed.owners()
     assert owners.tolist() == asked.owners().tolist()
@@ -98,7 +98,7 @@ def test_what_is_computed_is_what_the_assignor_answers(situation):
     start, library, before = situation
     assert_equal(start, library, before)
     rows = rows_of(before, layout_of(start), start.topics)
-    assert sum(len(numbers) for row in rows.values() for numbers in row.values()) == (before != NOBODY).sum()
+    assert sum(len(numbers) for row in rows.values() for numbers in row.values()) == (before != NO_MEMBER).sum()
 
 
 @pytest.mark.long
@@ -110,7 +110,7 @@ def test_sequences_of_what_is_computed(situation):
     for _ in range(4):
         before = assert_equal(start, library, before)
     for slot in (0, len(start.members) // 2):
-        before = np.where(before == slot, NOBODY, before)
+        before = np.where(before == slot, NO_MEMBER, before)
         before = assert_equal(start, library, before)
         before = assert_equal(start, library, before)
 
@@ -135,14 +135,14 @@ def test_claims_of_topics_to_which_nobody_subscribes(assignor, library):
     computed, asked = both(start, library, before)
     assert computed.is_computed == (library == JAVA)
     assert computed.owners().tolist() == asked.owners().tolist()
-    assert (computed.owners()[6:] == (NOBODY if library == JAVA else 0)).all()
-    before[6:] = NOBODY
+    assert (computed.owners()[6:] == (NO_MEMBER if library == JAVA else 0)).all()
+    before[6:] = NO_MEMBER
     assert_equal(start, library, before)
 
 
 def test_a_member_that_waits_with_claims_of_an_earlier_generation():
     start, before = situation_of("sticky")
-    before[4:] = NOBODY
+    before[4:] = NO_MEMBER
     computed, asked = both(start, JAVA, before, waited={1: ({"a": (3, 4, 5)}, 4), 2: None})
     assert not computed.is_computed
     assert computed.by_member == asked.by_member
