@@ -216,8 +216,8 @@ class AdminClient:
         """A snapshot or an error for each group, in the order of the ids (NotFoundError, AuthorizationError, ...).
 
         offsets: read committed offsets too; with_ends: and end offsets. Those that cannot be read are None. Topics and
-        their partition counts are always included. is_brief: like `brief_group`, without members' lags and without
-        timeouts. Raises KgmError only if no broker answers at all."""
+        their partition counts are always included. is_brief: like `brief_group`, without members' lags, timeouts, and
+        topics that match regular expressions but are not assigned. Raises KgmError only if no broker answers at all."""
         if not group_ids:
             return []
         described = self._describe(group_ids)
@@ -233,7 +233,8 @@ class AdminClient:
         deadline = self.deadline.part(_OFFSETS_SHARE)
         committed = self.offsets.committed(descriptions, deadline) if offsets else {}
         self._note_incomplete(bases.values(), committed)
-        topics: set[str] = set()
+        matched = {} if is_brief else self.offsets.matched_topics(bases.values(), deadline)
+        topics: set[str] = set().union(*matched.values())
         partitions: set[tuple[str, int]] = set()
         lowest: Offsets = {}
         for group_id in descriptions:
@@ -260,7 +261,7 @@ class AdminClient:
                     ends=ends, starts=starts, topics=topics_by_name, session_timeout_ms=timeouts.get(group_id),
                     missing_topics=self.offsets.missing_topics,
                     may_lack_offsets=group_id in self.offsets.incomplete_groups,
-                    share_lags=self.offsets.share_lags.get(group_id), member_lags=not is_brief,
+                    share_lags=self.offsets.share_lags.get(group_id), member_lags=not is_brief, matched_topics=matched,
                 )
             )  # fmt: skip
         return results

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from kgm.client import requests
 from kgm.client.failures import from_code
@@ -10,8 +10,9 @@ from kgm.client.requests import GroupDescription, Offsets
 from kgm.client.transport.brokers import BrokerNode, Brokers
 from kgm.client.transport.connection import BrokerConnection
 from kgm.client.transport.deadline import Deadline
+from kgm.java import re2j
 from kgm.model.errors import ErrorCode, KgmError
-from kgm.model.snapshot import TopicSnapshot
+from kgm.model.snapshot import GroupSnapshot, TopicSnapshot
 
 #: The errors in a broker's answer for topics that it knows, and for those that do not exist.
 _DESCRIBED = (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION)
@@ -131,6 +132,16 @@ class OffsetReader:
             self.unread_ends.pop(pair, None)
         self.unread_ends |= {pair: error for pair, error in unread.items() if pair not in ends}
         return [*known.values()], ends, starts
+
+    def matched_topics(self, groups: Iterable[GroupSnapshot], deadline: Deadline) -> dict[str, set[str]]:
+        """The topics that match each regular expression of members: more than are assigned while the coordinator has
+        not noticed that some were created. Raises KgmError if no broker answers."""
+        expressions = {member.regex for group in groups for member in group.members if member.regex}
+        if not expressions:
+            return {}
+        rows = self._brokers.metadata(None, deadline).topics
+        names = {row.name for row in rows if row.name is not None and not row.error_code}
+        return {regex: re2j.matching(regex, names) or set() for regex in expressions}
 
     def _note_described(self, topic: str, error_code: int) -> None:
         """Remember whether a topic could be described; one that does not exist counts as described."""

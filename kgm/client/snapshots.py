@@ -7,7 +7,7 @@ Connect write is read by `kgm.client.framework_groups`."""
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, Final
@@ -132,14 +132,18 @@ def snapshot(
     topics: Mapping[str, TopicSnapshot] = NO_TOPICS,
     session_timeout_ms: int | None = None, missing_topics: Container[str] = (),
     may_lack_offsets: bool = False, share_lags: Offsets | None = None, member_lags: bool = True,
+    matched_topics: Mapping[str, Collection[str]] | None = None,
 ) -> GroupSnapshot:  # fmt: skip
     """One group: `group_without_offsets` completed from other APIs. member_lags: include each member's lag.
 
     share_lags: for a share group, whose `committed` are the offsets from which it starts to read.
 
     starts: where logs begin, for partitions with a committed offset before their end. topics: all known topics by name,
-    including those of other groups. missing_topics: topics that do not exist. may_lack_offsets: as in the snapshot."""
+    including those of other groups. missing_topics: topics that do not exist. may_lack_offsets: as in the snapshot.
+    matched_topics: the topics that match each regular expression of members."""
     used = used_topics(base.members, committed or {})
+    if matched_topics:
+        used = used.union(*(matched_topics.get(member.regex or "", ()) for member in base.members))
     offsets = offset_rows(base.members, committed or {}, ends or {}, starts or {}) if committed is not None else ()
     if base.type == "share":
         offsets = _share_rows(committed or {}, ends or {}, share_lags or {})

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
+from collections.abc import Iterable
 from functools import cache, lru_cache
 from typing import Any, Final, Protocol
 
@@ -55,6 +56,12 @@ def compiled(regex: str) -> TopicPattern | None:
         return None
     checked: TopicPattern = pattern
     return checked
+
+
+def matching(regex: str, names: Iterable[str]) -> set[str] | None:
+    """The names that match an expression; None if kgm cannot tell: RE2 is not installed, or does not accept it."""
+    pattern = compiled(regex) if is_installed() else None
+    return None if pattern is None else {name for name in names if pattern.fullmatch(name)}
 
 
 def _is_foreign(regex: str) -> bool:

@@ -84,10 +84,12 @@ each, and 500 others with `--long`. `kgm assign --library NAME` runs them.
    `uniform`, unless `--set` says otherwise), so the ranges include that. `--assignor range` states that all members ask
    for it. Two things are taken for granted: if the assignor is the default, that no member asks for another, and that
    new members ask for the same as the others.
-9. In a classic group on one assumption, which a note names: all members list the same assignors
-   (`partition.assignment.strategy`). A broker chooses one that all members list, and returns no others. So if only the
-   member that stops has kept the group from changing to another one, the prediction is wrong. `--assignor NAME` states
-   that all list the same.
+9. In a classic group on two assumptions. All members list the same assignors (`partition.assignment.strategy`; a note
+   says so): a broker chooses one that all members list, and returns no others. So if only the member that stops has
+   kept the group from changing to another one, the prediction is wrong. `--assignor NAME` states that all list the
+   same. And processes subscribe to the same topics after a restart. A classic member sends the names that match its
+   regular expression, so a process that restarts also subscribes to topics that have been created since its library
+   last looked, up to five minutes before (`metadata.max.age.ms`, librdkafka's `topic.metadata.refresh.interval.ms`).
 
 A member of a library that kgm does not know is played as one of Java's, and the ranges cover what each of the others
 does.

@@ -49,11 +49,8 @@ def subscribed_topics(member: MemberSnapshot, snapshot: GroupSnapshot, caveats: 
 
 def matching(member: MemberSnapshot, topics: Collection[str]) -> set[str] | None:
     """The topics that match the regular expression of a member, as its broker resolves it; none if it has none. None if
-    kgm cannot tell: RE2 is not installed, or does not accept the expression."""
-    if not member.regex:
-        return set()
-    pattern = re2j.compiled(member.regex) if re2j.is_installed() else None
-    return None if pattern is None else {topic for topic in topics if pattern.fullmatch(topic)}
+    kgm cannot tell."""
+    return re2j.matching(member.regex, topics) if member.regex else set()
 
 
 def without_nonexistent(snapshot: GroupSnapshot) -> GroupSnapshot:

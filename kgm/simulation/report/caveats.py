@@ -234,7 +234,8 @@ def _timing(group: StartingGroup, plan: Plan, draws: Sequence[Draw], *, is_certa
         texts.append(
             f"the restart takes about as long as the session timeout ({session}): it may be in time or too late"
         )
-    if is_certain or (len(draws) == 1 and plan.bounce):
+    is_unnoticed = not any(draw.rebalances or draw.generations for draw in draws)
+    if is_certain or (plan.bounce and (is_unnoticed or len(draws) == 1)):
         each = "" if shortest_ms == longest_ms else ", each by its own session timeout"
         texts.append(f"this holds as long as every process is back within {session} of its last heartbeat{each}")
     return texts

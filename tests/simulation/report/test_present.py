@@ -181,6 +181,16 @@ def test_a_topic_that_matches_and_has_no_owner_is_still_to_come():
     assert said(due, "2 subscribed partitions have no owner, for example v-0")
 
 
+def test_a_restart_that_nobody_notices_has_its_condition():
+    """At 6 s with the usual 5 s between heartbeats too, where it is not certain that a restart is in time."""
+    for session_ms in (6_000, 45_000):
+        group = consumer_group(session_timeout_ms=session_ms)
+        members = tuple(replace(one, session_timeout_ms=None) for one in group.members)
+        quick = played(replace(group, members=members), bounce=("member-1",), restart_time_ms=500)
+        assert quick.exact
+        assert said(quick, f"this holds as long as every process is back within {session_ms // 1000} s")
+
+
 def test_an_expression_that_cannot_be_matched_is_a_reason_not_to_know(mocker):
     group = by_expression(".*")
     mocker.patch("kgm.java.re2j.is_installed", return_value=False)
