@@ -18,6 +18,11 @@ def many(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
+def in_words(name: str | None) -> str:
+    """`session expiry` for `session-expiry`: names of causes, events and verdicts."""
+    return "?" if name is None else name.replace("_", " ").replace("-", " ")
+
+
 def some(names: Iterable[str]) -> str:
     """`a, b, c, d, e and 4 more`: the first five."""
     listed = list(names)

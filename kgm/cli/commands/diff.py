@@ -9,7 +9,7 @@ import typer
 
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
-from kgm.cli.output.report import Cell, Column, Report, Table, cluster_json, data_table, emit
+from kgm.cli.output.report import Cell, Column, Report, Table, cluster_json, emit
 from kgm.model.errors import ConditionNotMet, UsageError
 from kgm.text.names import check_name
 
@@ -21,9 +21,7 @@ if TYPE_CHECKING:
 SCHEMA = "kgm.diff/v1"
 LIVE = "live"
 #: The columns of csv and tsv: a row is an entry of one of JSON's lists, which `change` names as tables do.
-_KEYS = (
-    "group_id", "change", "identity", "name", "topic", "partition", "before", "after", "assignment",
-)  # fmt: skip
+_KEYS = ("group_id", "change", "identity", "name", "topic", "partition", "before", "after", "assignment")
 
 
 @cluster_options
@@ -93,7 +91,7 @@ def _emit(
     columns = [Column(title=title) for title in ("CHANGE", "WHAT", "DETAIL")]
     tables = [
         Table(
-            columns=columns if options.is_data or not group.is_same else [],
+            columns=[] if group.is_same else columns,
             rows=_rows(group),
             heading=f"{group.group_id}  {_summary(group)}",
         )
@@ -105,7 +103,8 @@ def _emit(
             schema=SCHEMA,
             data={"a": names[0], "b": names[1], "groups": items},
             tables=tables,
-            records=data_table((row for group in compared.groups for row in _records(group)), _KEYS),
+            keys=_KEYS,
+            rows=(row for group in compared.groups for row in _records(group)),
             names=[group.group_id for group in compared.different],
             items=items,
             cluster=where,
@@ -141,23 +140,17 @@ def _rows(group: GroupComparison) -> list[list[Cell]]:
 
 
 def _records(group: GroupComparison) -> Iterator[dict[str, Any]]:
-    from kgm.text.wording import partitions_text
-
     def record(change: str, before: Any = None, after: Any = None, **more: Any) -> dict[str, Any]:
-        return dict.fromkeys(_KEYS) | {
-            "group_id": group.group_id, "change": change, "before": before, "after": after, **more,
-        }  # fmt: skip
+        return {"group_id": group.group_id, "change": change, "before": before, "after": after, **more}
 
     changed = group.changes
     if changed is None:
         yield record("deleted" if group.after is None else "created")
         return
     for member in changed.joined:
-        owns = partitions_text(member.assignment) or None
-        yield record("joined", None, member.member_id, identity=member.identity, assignment=owns)
+        yield record("joined", None, member.member_id, identity=member.identity, assignment=member.assignment)
     for member in changed.left:
-        owns = partitions_text(member.assignment) or None
-        yield record("left", member.member_id, None, identity=member.identity, assignment=owns)
+        yield record("left", member.member_id, None, identity=member.identity, assignment=member.assignment)
     for one in changed.replaced:
         yield record("replaced", one.member_id_before, one.member_id_after, identity=one.identity)
     for status in changed.statuses:

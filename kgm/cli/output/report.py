@@ -70,14 +70,15 @@ class Table:
 class Report:
     """The result of a command. `items` are the objects of ndjson, `names` the lines of -o name.
 
-    CSV and TSV contain `records`, or else the first table and the other tables that have the same columns. Iterators,
+    CSV and TSV have a row for each object of `rows`, or of `items` if that is None, and the columns `keys`. Iterators,
     including those in `data`, are consumed only if the format needs them, in the order of the output, and printed as
     they produce items; `errors` are read last."""
 
     schema: str
     data: Mapping[str, Any]
     tables: Iterable[Table] = ()
-    records: Table | None = None
+    keys: Sequence[str] = ()
+    rows: Iterable[Mapping[str, Any]] | None = None
     names: Iterable[str] = ()
     items: Iterable[Mapping[str, Any]] = ()
     cluster: Mapping[str, Any] | None = None
@@ -127,7 +128,14 @@ def _pieces(report: Report, options: OutputOptions) -> Iterator[str]:
         case "name":
             yield from (name_line(name) + "\n" for name in report.names)
         case "csv" | "tsv":
-            yield from _separated(report, options)
+            if report.keys:
+                from kgm.cli.output.separated import separated
+
+                rows = report.items if report.rows is None else report.rows
+                mark = "," if options.output == "csv" else "\t"
+                yield from separated(rows, report.keys, mark, headers=options.headers)
+            else:
+                yield from _separated(report, options)
         case "markdown":
             yield from _joined(_markdown(table, options) for table in report.tables)
         case _:
@@ -226,7 +234,7 @@ def _cells(values: Sequence[Cell]) -> Sequence[str]:
 def _separated(report: Report, options: OutputOptions) -> Iterator[str]:
     mark = "," if options.output == "csv" else "\t"
     titles = None
-    for table in report.tables if report.records is None else [report.records]:
+    for table in report.tables:
         shown = [i for i, column in enumerate(table.columns) if not column.text]
         own = [_key(table.columns[i]) for i in shown]
         if titles is None:
@@ -308,25 +316,6 @@ def style_for(options: OutputOptions) -> TableStyle:
 def with_range(typical: int, drawn: Range | None) -> str:
     """`2 (1-3)`: typical, and minimum and maximum."""
     return f"{typical} ({drawn.min}-{drawn.max})" if drawn is not None and drawn.min != drawn.max else str(typical)
-
-
-def data_table(items: Iterable[Mapping[str, Any]], keys: Sequence[str]) -> Table:
-    """`Report.records` from the objects that JSON has. keys: of an object in it `stopped_ms.min`, whose column is
-    stopped_ms_min; a median has the name of the object, as in `count_columns`."""
-    names = [key.removesuffix(".median").replace(".", "_") for key in keys]
-    columns = [Column(title=name, data=True, key=name) for name in names]
-    return Table(columns=columns, rows=[[_data_cell(item, key) for key in keys] for item in items])
-
-
-def _data_cell(item: Mapping[str, Any], key: str) -> Cell:
-    value: Any = item
-    for part in key.split("."):
-        value = None if value is None else value[part]
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, float):
-        return repr(value)
-    return ",".join(map(str, value)) if isinstance(value, list | tuple) else value
 
 
 def count_columns(title: str, key: str | None = None, *, wide: bool = False) -> list[Column]:

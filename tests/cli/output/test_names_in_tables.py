@@ -6,9 +6,11 @@ import pytest
 
 from kgm.cli.commands import doctor
 from kgm.cli.options.group_names import check_group_names
-from kgm.cli.output.history.words import causes_text, who_list, who_text
+from kgm.cli.output.history.rows_json import _who_json, causes_json
+from kgm.cli.output.history.words import causes_text, who_text
 from kgm.cli.output.output_options import OutputOptions
 from kgm.cli.output.report import Column, Report, Table, rendered
+from kgm.cli.output.separated import separated
 from kgm.client.transport.bootstrap import parse_bootstrap
 from kgm.history.row_parts import CauseCount, Who
 from kgm.model.errors import UsageError
@@ -51,11 +53,13 @@ def test_lists_are_whole_in_csv():
     """And begin with no sign that a spreadsheet takes for a formula."""
     names = [f"app-{UUID}{number}" for number in range(7)]
     who = [Who(seat=name, what="session-expiry", member_id=None, client_id=None, client_host=None) for name in names]
-    assert who_list(who) == "; ".join(f"{name}: session expiry" for name in names)
-    assert who_list([]) is None
-    assert who_text(who).endswith(" and 3 more")
     causes = [CauseCount(cause=name, count=1) for name in ("join", "leave", "removal", "max-poll")]
-    assert causes_text(causes, is_data=True) == "1 join, 1 leave, 1 removal, 1 max poll"
+    item = {"who": _who_json(who), "causes": causes_json(causes)}
+    assert [*separated([item, {"who": [], "causes": []}], ["who", "causes"], "\t", headers=False)] == [
+        "; ".join(f"{name}: session expiry" for name in names) + "\t1 join, 1 leave, 1 removal, 1 max poll\n", "\t\n",
+    ]  # fmt: skip
+    assert who_text(who).endswith(" and 3 more")
+    assert causes_text(causes) == "1 join, 1 leave, 1 removal, 1 more"
 
 
 def test_keys_are_the_same_in_every_format():

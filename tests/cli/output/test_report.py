@@ -15,7 +15,7 @@ from kgm.cli.output import report as output
 from kgm.cli.output.failures import print_warning
 from kgm.cli.output.notices import Notices
 from kgm.cli.output.output_options import FORMATS, OutputOptions
-from kgm.cli.output.report import Column, Report, Table, data_table, rendered
+from kgm.cli.output.report import Column, Report, Table, rendered
 from kgm.cli.output.table_text import TableStyle, cells, fold, table_lines
 from kgm.text.sanitize import clean
 from tests.cpu_time import allowed
@@ -222,8 +222,8 @@ def test_ten_thousand_members_are_fast():
         assert "app-09999" in text or text_format in ("json", "yaml", "ndjson")
 
 
-def test_records_are_the_rows_of_csv_and_of_no_table():
-    """Values as in JSON: numbers, not durations; nested keys joined; a median under the name of its object."""
+def test_csv_has_rows_of_items_and_columns_of_keys():
+    """Values as in JSON: numbers, not durations; nested keys joined, or under a name of their own."""
     items = [
         {
             "group_id": "g",
@@ -234,8 +234,10 @@ def test_records_are_the_rows_of_csv_and_of_no_table():
         },
         {"group_id": "h", "stopped_ms": None, "costs": None, "exact": None, "also": []},
     ]
-    records = data_table(items, ["group_id", "stopped_ms.min", "stopped_ms.max", "costs.median", "exact", "also"])
-    shown = Report(schema="x", data={}, tables=[Table(columns=[Column(title="FOR")], rows=[["1m"]])], records=records)
+    shown = Report(
+        schema="x", data={}, tables=[Table(columns=[Column(title="FOR")], rows=[["1m"]])], items=items,
+        keys=["group_id", "stopped_ms.min", "stopped_ms.max", "costs=costs.median", "exact", "also"],
+    )  # fmt: skip
     assert rendered(shown, OutputOptions(output="csv")).splitlines() == [
         "group_id,stopped_ms_min,stopped_ms_max,costs,exact,also", 'g,3,,2,yes,"a,b"', "h,,,,,",
     ]  # fmt: skip

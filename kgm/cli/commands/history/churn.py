@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,7 +13,7 @@ from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
 from kgm.cli.output.history.rows_json import at, churn_json, cluster_json, window_json
 from kgm.cli.output.history.words import between_text, causes_text, short
-from kgm.cli.output.report import Cell, Column, Report, Table, data_table, emit
+from kgm.cli.output.report import Cell, Column, Report, Table, emit
 from kgm.text.wording import many
 
 if TYPE_CHECKING:
@@ -55,8 +55,8 @@ def churn(
         Report(
             schema=_SCHEMA,
             data=data,
-            records=_data(ranked, data["groups"]),
-            tables=[_groups(ranked, history, is_data=common.is_data), _culprits(ranked.culprits)],
+            tables=[_groups(ranked, history), _culprits(ranked.culprits)],
+            keys=_KEYS,
             names=[each.group_id for each in ranked.groups],
             items=data["groups"],
             cluster=cluster_json(history),
@@ -70,13 +70,7 @@ def churn(
         write(report, churn_page(ranked, window))
 
 
-def _data(ranked: Churn, items: Sequence[Mapping[str, Any]]) -> Table:
-    """The table for csv and tsv."""
-    causes = [causes_text(each.causes, is_data=True) for each in ranked.groups]
-    return data_table(({**item, "causes": text} for item, text in zip(items, causes, strict=True)), _KEYS)
-
-
-def _groups(ranked: Churn, history: History, *, is_data: bool) -> Table:
+def _groups(ranked: Churn, history: History) -> Table:
     columns = [
         Column(title="GROUP"), Column(title="TYPE", wide=True), Column(title="REBALANCES", right=True),
         Column(title="PER HOUR", right=True), Column(title="WHY"), Column(title="INCOMPLETE", right=True),
@@ -86,7 +80,7 @@ def _groups(ranked: Churn, history: History, *, is_data: bool) -> Table:
     rows: list[list[Cell]] = [
         [
             each.group_id, each.group_type, each.rebalances, None if each.per_hour is None else f"{each.per_hour:.1f}",
-            causes_text(each.causes, is_data=is_data) or None, each.lost_rounds, each.moved,
+            causes_text(each.causes) or None, each.lost_rounds, each.moved,
             between_text(each.stopped_partition_ms_min, each.stopped_partition_ms_max), each.absorbed,
             at(each.last_ms),
         ]

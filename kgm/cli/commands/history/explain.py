@@ -18,17 +18,16 @@ from kgm.cli.options.shared_options import cluster_options
 from kgm.cli.output.history.rebalance_detail import MEMBERS_SHOWN, rebalance_detail
 from kgm.cli.output.history.rows_json import cluster_json, explanation_json, window_json
 from kgm.cli.output.history.words import (
+    REBALANCE_KEYS,
     count_texts,
-    in_words,
     known,
     rebalance_cells,
     rebalance_columns,
-    rebalance_data,
     short,
 )
 from kgm.cli.output.report import Cell, Column, Report, Table, emit
 from kgm.text.durations import show_duration
-from kgm.text.wording import many
+from kgm.text.wording import in_words, many
 
 if TYPE_CHECKING:
     from kgm.history.rows import MemberChangeRow, RebalanceRow
@@ -78,8 +77,8 @@ def explain(
         Report(
             schema=_SCHEMA,
             data=data,
-            tables=_tables(explained, is_data=common.is_data),
-            records=rebalance_data(explained.rebalances),
+            tables=_tables(explained),
+            keys=REBALANCE_KEYS,
             names=[f"{row.to_generation}" for row in explained.rebalances],
             items=data["rebalances"],
             cluster=cluster_json(history),
@@ -145,11 +144,10 @@ def _followed(group_id: str, advice: _AdviceShown, history: History, rows: Seque
     )
 
 
-def _tables(explained: Explanation, *, is_data: bool) -> list[Table]:
-    """All tables. The list of rebalances comes first, because CSV and Markdown print it."""
+def _tables(explained: Explanation) -> list[Table]:
     one = explained.rebalance
     return [
-        _list(explained, is_data=is_data),
+        _list(explained),
         *_under_way(explained),
         *([rebalance_detail(one, explained.moves), *_members(explained)] if one is not None else []),
         *_advice(explained),
@@ -165,13 +163,11 @@ def _under_way(explained: Explanation) -> list[Table]:
     return [Table(columns=[], rows=[], heading="a rebalance is under way", notes=[wait.headline, *wait.lines()])]
 
 
-def _list(explained: Explanation, *, is_data: bool) -> Table:
+def _list(explained: Explanation) -> Table:
     rows = explained.rebalances
     columns = rebalance_columns(explained.group_id)
     shown = [at for at, column in enumerate(columns) if column.title != "GROUP"]
-    cells: list[list[Cell]] = [
-        [rebalance_cells(row, is_data=is_data)[at] for at in shown] for row in (rows if is_data else rows[-_SHOWN:])
-    ]
+    cells: list[list[Cell]] = [[rebalance_cells(row)[at] for at in shown] for row in rows[-_SHOWN:]]
     causes = ", ".join(count_texts(explained.causes))
     absorbed = sum("absorbed" in (each.event or "") for each in explained.events)
     notes = []

@@ -13,7 +13,7 @@ from kgm.cli.options.shared_options import cluster_options
 from kgm.cli.output.history.bars import bar, shown_window
 from kgm.cli.output.history.rows_json import at, at_text, cluster_json, owner_json, window_json
 from kgm.cli.output.history.words import short
-from kgm.cli.output.report import Cell, Column, Report, Table, data_table, emit
+from kgm.cli.output.report import Cell, Column, Report, Table, emit
 from kgm.text.wording import many
 
 if TYPE_CHECKING:
@@ -24,19 +24,9 @@ _SCHEMA = "kgm.history-movement/v1"
 _MOST_OWNERS = 6
 #: The columns of csv and tsv, which have a row for each owner.
 _KEYS = (
-    "topic",
-    "topic_id",
-    "partition",
-    "identity",
-    "member_id",
-    "from",
-    "known_from",
-    "to",
-    "to_earliest",
-    "exact",
-    "from_ms",
-    "to_ms",
-)
+    "topic", "topic_id", "partition", "identity", "member_id", "from", "known_from", "to", "to_earliest", "exact",
+    "from_ms", "to_ms",
+)  # fmt: skip
 
 
 @cluster_options
@@ -58,8 +48,8 @@ def movement(
         Report(
             schema=_SCHEMA,
             data={"group_id": name, "window": window_json(history), "owners": items},
-            tables=[_owners(name, rows, history, is_data=common.is_data)],
-            records=data_table(items, _KEYS),
+            tables=[_owners(name, rows, history)],
+            keys=_KEYS,
             names=list(dict.fromkeys(f"{row.topic}:{row.topic_partition}" for row in rows)),
             items=items,
             cluster=cluster_json(history),
@@ -68,8 +58,7 @@ def movement(
     )
 
 
-def _owners(group: str, rows: Sequence[OwnerRow], history: History, *, is_data: bool) -> Table:
-    """is_data: for Markdown, where nothing is left out."""
+def _owners(group: str, rows: Sequence[OwnerRow], history: History) -> Table:
     from kgm.operations.history.group_rows import count_moves
     from kgm.operations.history.rebalance_effects import topic_name
 
@@ -87,13 +76,12 @@ def _owners(group: str, rows: Sequence[OwnerRow], history: History, *, is_data: 
         count = count_moves(owners)
         moves += count
         now = owners[-1] if owners[-1].to_timestamp is None else None
-        before = [name for name, _ in groupby((row.seat or "?") if is_data else short(row.seat) for row in owners)]
+        before = [name for name, _ in groupby(short(row.seat) for row in owners)]
         if now is not None:
             before.pop()
-        if not is_data and len(before) > _MOST_OWNERS:
+        if len(before) > _MOST_OWNERS:
             before = [f"... {before[-_MOST_OWNERS]}", *before[1 - _MOST_OWNERS :]]
-        seat = None if now is None else now.seat if is_data else short(now.seat)
-        owner = (None, None) if now is None else (seat, at(now.from_timestamp))
+        owner = (None, None) if now is None else (short(now.seat), at(now.from_timestamp))
         cells.append([topic, partition, count, *owner, " -> ".join(before) or None, bar(owners, window)])
     note = f"{many(moves, 'move')} of {many(len(of_partition), 'partition')}"
     return Table(

@@ -12,11 +12,11 @@ from kgm.cli.options.history import GroupOption, HistoryOptions, TheGroup, histo
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
 from kgm.cli.output.history.rows_json import at, cluster_json, held_offset_json, offset_change_json, window_json
-from kgm.cli.output.history.words import in_words, short
+from kgm.cli.output.history.words import short
 from kgm.cli.output.report import Cell, Column, Report, Table, emit
 from kgm.model.errors import UsageError
 from kgm.text.durations import parse_duration
-from kgm.text.wording import many
+from kgm.text.wording import in_words, many
 
 if TYPE_CHECKING:
     from kgm.history.facts.offset_changes import BrokerView, HeldOffset, OffsetChange

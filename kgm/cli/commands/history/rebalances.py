@@ -18,10 +18,10 @@ from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
 from kgm.cli.options.words import known_word, split_words
 from kgm.cli.output.history.rows_json import cluster_json, rebalance_json, window_json
-from kgm.cli.output.history.words import in_words, rebalance_cells, rebalance_columns, rebalance_data
+from kgm.cli.output.history.words import REBALANCE_KEYS, rebalance_cells, rebalance_columns
 from kgm.cli.output.report import Report, Table, emit
 from kgm.model.errors import UsageError
-from kgm.text.wording import many, typed
+from kgm.text.wording import in_words, many, typed
 
 if TYPE_CHECKING:
     from kgm.history.rows import RebalanceRow
@@ -64,23 +64,23 @@ def rebalances(
         following.follow(
             options, common, name,
             lambda history, rows: _report(
-                [row for row in rows if fnmatchcase(row.group_id, pattern) and has_cause(row)], history, common,
+                [row for row in rows if fnmatchcase(row.group_id, pattern) and has_cause(row)], history,
                 notes=(),
             ),
         )  # fmt: skip
     history = options.open(common, name)
     rows = [row for row in group_rows.rebalances(history, name, match) if has_cause(row)]
     warn_of(history.tables.origin.damages)
-    emit(_report(rows, history, common, notes=_notes(rows, history)), common)
+    emit(_report(rows, history, notes=_notes(rows, history)), common)
 
 
-def _report(rows: Sequence[RebalanceRow], history: History, common: RunOptions, *, notes: Sequence[str]) -> Report:
+def _report(rows: Sequence[RebalanceRow], history: History, *, notes: Sequence[str]) -> Report:
     items = [rebalance_json(row) for row in rows]
     return Report(
         schema=_SCHEMA,
         data={"window": window_json(history), "rebalances": items},
-        tables=[_table(rows, notes, is_data=common.is_data)],
-        records=rebalance_data(rows),
+        tables=[_table(rows, notes)],
+        keys=REBALANCE_KEYS,
         names=list(dict.fromkeys(row.group_id for row in rows)),
         items=items,
         cluster=cluster_json(history),
@@ -97,10 +97,10 @@ def _causes(given: list[str] | None) -> set[str]:
     return {known_word(word, "--cause", list(Cause)) for word in words}
 
 
-def _table(rows: Sequence[RebalanceRow], notes: Sequence[str], *, is_data: bool) -> Table:
+def _table(rows: Sequence[RebalanceRow], notes: Sequence[str]) -> Table:
     groups = {row.group_id for row in rows}
     columns = rebalance_columns(min(groups) if len(groups) == 1 else None)
-    cells = [rebalance_cells(row, is_data=is_data) for row in rows]
+    cells = [rebalance_cells(row) for row in rows]
     return Table(columns=columns, rows=cells, notes=notes)
 
 

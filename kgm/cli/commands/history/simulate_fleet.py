@@ -18,7 +18,7 @@ from kgm.cli.options.words import split_words
 from kgm.cli.output.history.rows_json import cluster_json, cost_json, window_json
 from kgm.cli.output.history.words import short
 from kgm.cli.output.progress import progress
-from kgm.cli.output.report import Cell, Column, Report, Table, data_table, emit, emit_item
+from kgm.cli.output.report import Cell, Column, Report, Table, emit, emit_item
 from kgm.model.errors import NotFoundError, UsageError
 from kgm.operations.bounce.request import BounceRequest
 from kgm.text.wording import many, typed
@@ -33,10 +33,12 @@ if TYPE_CHECKING:
 _SCHEMA = "kgm.history-simulate-fleet/v1"
 #: The columns of csv and tsv.
 _KEYS = (
-    "group_id", "scenario", "members", "static_members", "partitions", "rebalances.median", "rebalances.min",
-    "rebalances.max", "moved_partitions.median", "moved_partitions.min", "moved_partitions.max", "handovers.median",
-    "handovers.min", "handovers.max", "stopped_partition_ms.median", "stopped_partition_ms.min",
-    "stopped_partition_ms.max", "exact", "worst", "assignor", "reason",
+    "group_id", "scenario", "members", "static_members", "partitions",
+    "rebalances=rebalances.median", "rebalances.min", "rebalances.max",
+    "moved_partitions=moved_partitions.median", "moved_partitions.min", "moved_partitions.max",
+    "handovers=handovers.median", "handovers.min", "handovers.max",
+    "stopped_partition_ms=stopped_partition_ms.median", "stopped_partition_ms.min", "stopped_partition_ms.max",
+    "exact", "worst", "assignor", "reason",
 )  # fmt: skip
 
 
@@ -117,7 +119,7 @@ def simulate_fleet(
         Report(
             schema=_SCHEMA, data={"window": window_json(history), "plan": plan_json, "costs": items},
             tables=[_table(shown, len(costs), history)], names=list(dict.fromkeys(cost.group_id for cost in shown)),
-            records=data_table(items, _KEYS), items=items, cluster=cluster_json(history),
+            keys=_KEYS, items=items, cluster=cluster_json(history),
         ),
         common,
     )  # fmt: skip
@@ -162,22 +164,23 @@ def _costs(
 
 
 def _table(costs: Sequence[FleetCost], count: int, history: History) -> Table:
+    has_worst, has_reasons = any(cost.worst for cost in costs), any(cost.reason for cost in costs)
     columns = [
         Column(title="GROUP"), Column(title="SCENARIO"), Column(title="MEMBERS", right=True),
         Column(title="STATIC", right=True), Column(title="PARTITIONS", right=True),
         Column(title="REBALANCES", right=True), Column(title="MOVED", right=True),
         Column(title="HANDOVERS", right=True), Column(title="STOPPED", right=True),
-        Column(title="EXACT"), Column(title="WORST", data=not any(cost.worst for cost in costs)),
-        Column(title="ASSIGNOR", wide=True),
-        Column(title="NOT SIMULATED BECAUSE", data=not any(cost.reason for cost in costs)),
+        Column(title="EXACT"), *([Column(title="WORST")] if has_worst else []), Column(title="ASSIGNOR", wide=True),
+        *([Column(title="NOT SIMULATED BECAUSE")] if has_reasons else []),
     ]  # fmt: skip
     rows: list[list[Cell]] = [
         [
             cost.group_id, cost.scenario, cost.members, cost.static_members, cost.partitions,
             _spread(cost.rebalances), _spread(cost.moved_partitions), _spread(cost.handovers),
             _seconds(cost.stopped_partition_ms),
-            None if cost.exact is None else "yes" if cost.exact else "no", cost.worst and short(cost.worst),
-            cost.assignor, cost.reason,
+            None if cost.exact is None else "yes" if cost.exact else "no",
+            *([cost.worst and short(cost.worst)] if has_worst else []), cost.assignor,
+            *([cost.reason] if has_reasons else []),
         ]
         for cost in costs
     ]  # fmt: skip

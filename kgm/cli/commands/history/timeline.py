@@ -19,9 +19,9 @@ from kgm.cli.output.history.rows_json import (
     tenure_json,
     window_json,
 )
-from kgm.cli.output.history.words import generation_text, in_words, moved_text, short, sure_text, who_text, why_text
-from kgm.cli.output.report import Cell, Column, Report, Table, data_table, emit
-from kgm.text.wording import many
+from kgm.cli.output.history.words import generation_text, moved_text, short, sure_text, who_text, why_text
+from kgm.cli.output.report import Cell, Column, Report, Table, emit
+from kgm.text.wording import in_words, many
 
 if TYPE_CHECKING:
     from kgm.history.rows import EventRow, RebalanceRow, TenureRow
@@ -63,7 +63,7 @@ def timeline(
             schema=_SCHEMA,
             data=data,
             tables=[_tenures(name, answer.tenures, shown_window(answer.tenures, history)), _happened(happened)],
-            records=data_table(seats, _KEYS),
+            keys=_KEYS,
             names=list(dict.fromkeys(row.seat for row in answer.tenures)),
             items=seats,
             cluster=cluster_json(history),

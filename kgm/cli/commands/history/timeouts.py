@@ -11,10 +11,9 @@ from kgm.cli.options.history import Group, GroupOption, HistoryOptions, Match, h
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
 from kgm.cli.output.history.rows_json import advice_json, cluster_json, window_json
-from kgm.cli.output.history.words import in_words
-from kgm.cli.output.report import Cell, Column, Report, Table, data_table, emit
+from kgm.cli.output.report import Cell, Column, Report, Table, emit
 from kgm.text.durations import show_duration
-from kgm.text.wording import many
+from kgm.text.wording import in_words, many
 
 if TYPE_CHECKING:
     from kgm.history.rows import TimeoutAdviceRow
@@ -51,7 +50,7 @@ def timeouts(
             schema=_SCHEMA,
             data={"window": window_json(history), "advice": items},
             tables=[_advice(rows)],
-            records=data_table(items, _KEYS),
+            keys=_KEYS,
             names=[row.group_id for row in rows],
             items=items,
             cluster=cluster_json(history),

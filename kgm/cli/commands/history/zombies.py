@@ -11,8 +11,9 @@ from kgm.cli.options.history import Group, GroupOption, HistoryOptions, Match, h
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
 from kgm.cli.output.history.rows_json import alarm_json, at, cluster_json, window_json
-from kgm.cli.output.history.words import in_words, short
+from kgm.cli.output.history.words import short
 from kgm.cli.output.report import Cell, Column, Report, Table, emit
+from kgm.text.wording import in_words
 
 if TYPE_CHECKING:
     from kgm.history.rows import AlarmRow

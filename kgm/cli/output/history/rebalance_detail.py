@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from kgm.cli.output.history.rows_json import BROKER_LOG
 from kgm.cli.output.history.words import (
     generation_text,
-    in_words,
     known,
     record_text,
     short,
@@ -19,7 +18,7 @@ from kgm.cli.output.history.words import (
 from kgm.cli.output.report import Cell, Column, Table
 from kgm.model.assignment import Move
 from kgm.text.durations import show_duration
-from kgm.text.wording import many, moves_text
+from kgm.text.wording import in_words, many, moves_text
 
 if TYPE_CHECKING:
     from kgm.history.rows import RebalanceRow

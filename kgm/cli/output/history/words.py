@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from kgm.cli.output.history.rows_json import BROKER_LOG, at, at_text, rebalance_json
-from kgm.cli.output.report import Cell, Column, Table, data_table
+from kgm.cli.output.history.rows_json import BROKER_LOG, at, at_text
+from kgm.cli.output.report import Cell, Column
 from kgm.text.durations import show_duration
-from kgm.text.wording import many
+from kgm.text.wording import in_words, many
 
 if TYPE_CHECKING:
     from kgm.history.row_parts import CauseCount, Who
@@ -43,19 +43,9 @@ def who_text(who: Sequence[Who], *, most: int = _MOST_WHO) -> str | None:
     return " ".join(texts[:most]) + (f" and {rest} more" if rest > 0 else "")
 
 
-def who_list(who: Sequence[Who]) -> str | None:
-    """`app-1: joined; app-2: left`: all of them, with whole ids, for csv and tsv."""
-    return "; ".join(f"{each.seat or '?'}: {in_words(each.what)}" for each in who) or None
-
-
 def why_text(row: RebalanceRow) -> str:
     """The cause in words, and any causes that came with it."""
     return " + ".join(in_words(each) for each in (row.cause, *row.also))
-
-
-def in_words(name: str | None) -> str:
-    """`session expiry` for `session-expiry`."""
-    return "?" if name is None else name.replace("_", " ").replace("-", " ")
 
 
 def sure_text(row: RebalanceRow) -> str:
@@ -106,10 +96,8 @@ def record_text(row: RebalanceRow) -> str:
     return f"{at_text(row.timestamp)}, in __consumer_offsets-{row.partition} at offset {row.offset}"
 
 
-def causes_text(causes: Sequence[CauseCount], *, is_data: bool = False) -> str:
-    """`12 join, 3 leave, 2 more`; for csv and tsv all of them."""
-    if is_data:
-        return ", ".join(count_texts(causes))
+def causes_text(causes: Sequence[CauseCount]) -> str:
+    """`12 join, 3 leave, 2 more`."""
     texts = count_texts(causes[:_CAUSES_SHOWN])
     rest = sum(each.count for each in causes[_CAUSES_SHOWN:])
     return ", ".join(texts) + (f", {rest} more" if rest else "")
@@ -120,18 +108,13 @@ def count_texts(causes: Iterable[CauseCount]) -> list[str]:
     return [f"{each.count} {in_words(each.cause)}" for each in causes]
 
 
-def rebalance_cells(row: RebalanceRow, *, is_data: bool) -> list[Cell]:
-    """The cells under REBALANCE_TITLES. is_data: for Markdown, where nothing is left out."""
+def rebalance_cells(row: RebalanceRow) -> list[Cell]:
+    """The cells under REBALANCE_TITLES."""
     gap = "" if row.complete else " ?"
     return [
-        at(row.timestamp), row.group_id, generation_text(row) + gap, why_text(row), sure_text(row),
-        who_list(row.who) if is_data else who_text(row.who), stopped_text(row), moved_text(row),
+        at(row.timestamp), row.group_id, generation_text(row) + gap, why_text(row), sure_text(row), who_text(row.who),
+        stopped_text(row), moved_text(row),
     ]  # fmt: skip
-
-
-def rebalance_data(rows: Iterable[RebalanceRow]) -> Table:
-    """The table for csv and tsv."""
-    return data_table(({**rebalance_json(row), "who": who_list(row.who)} for row in rows), _REBALANCE_KEYS)
 
 
 def rebalance_columns(group: str | None) -> list[Column]:
@@ -140,7 +123,8 @@ def rebalance_columns(group: str | None) -> list[Column]:
     return [Column(title=title, left_out=left_out.get(title)) for title in REBALANCE_TITLES]
 
 
-_REBALANCE_KEYS = (
+#: The columns of csv and tsv.
+REBALANCE_KEYS = (
     "at", "group_id", "generation_before", "generation_after", "cause", "also", "confidence", "source", "who",
     "stopped_ms.min", "stopped_ms.max", "stopped_partition_ms.min", "stopped_partition_ms.max", "unowned_ms", "moved",
     "kept", "lost_rounds", "complete", "record.partition", "record.offset",

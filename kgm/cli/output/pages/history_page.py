@@ -11,7 +11,6 @@ from kgm.cli.output.history.words import (
     between_text,
     count_texts,
     generation_text,
-    in_words,
     known,
     moved_text,
     record_text,
@@ -26,6 +25,7 @@ from kgm.cli.output.pages.bars import colours_of, legend, ownership
 from kgm.cli.output.pages.page import Markup, cut, document, element, facts, join, section, table
 from kgm.simulation.play.holdings import Holding
 from kgm.text.durations import show_duration
+from kgm.text.wording import in_words
 
 if TYPE_CHECKING:
     from kgm.history.rows import AlarmRow, OwnerRow, RebalanceRow
