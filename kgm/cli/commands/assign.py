@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from kgm.model.assignment import Move
 
 SCHEMA = "kgm.assign/v1"
+#: The columns of csv and tsv.
+_KEYS = ("case", "assignor", "member_id", "topic", "partitions", "count")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,21 +158,30 @@ def _report(answers: Sequence[AssignedCase]) -> Report:
         schema=SCHEMA,
         data={"cases": [case_json(one.case, one.assignment) for one in answers]},
         tables=tables,
+        keys=_KEYS,
+        rows=_rows(answers),
         names=[member for one in answers for member in one.assignment],
     )
 
 
-def _assignment_table(answers: Sequence[AssignedCase]) -> Table:
-    from kgm.model.assignment import as_ranges, count
-    from kgm.text.wording import many
+def _rows(answers: Sequence[AssignedCase]) -> Iterator[dict[str, Cell]]:
+    """A row for each topic of each member, and for each member that gets none."""
+    from kgm.model.assignment import as_ranges
 
-    rows: list[list[Cell]] = []
     for one in answers:
         for member, topics in one.assignment.items():
-            start: list[Cell] = [_label(one.case.case), one.case.assignor, member]
-            rows += [[*start, topic, as_ranges(numbers), len(numbers)] for topic, numbers in topics.items()]
+            start = (_label(one.case.case), one.case.assignor, member)
+            for topic, numbers in topics.items():
+                yield dict(zip(_KEYS, (*start, topic, as_ranges(numbers), len(numbers)), strict=True))
             if not topics:
-                rows.append([*start, None, None, 0])
+                yield dict(zip(_KEYS, (*start, None, None, 0), strict=True))
+
+
+def _assignment_table(answers: Sequence[AssignedCase]) -> Table:
+    from kgm.model.assignment import count
+    from kgm.text.wording import many
+
+    rows = [[*row.values()] for row in _rows(answers)]
     columns = [
         Column(title="CASE"),
         Column(title="ASSIGNOR", wide=True),

@@ -14,7 +14,7 @@ import typer
 
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import output_options
-from kgm.cli.output.report import Cell, Column, Report, Table, emit
+from kgm.cli.output.report import Column, Report, Table, emit
 from kgm.model.errors import ConditionNotMet, UsageError
 
 if TYPE_CHECKING:
@@ -24,23 +24,26 @@ SCHEMA = "kgm.audit/v1"
 _BREAKS_SHOWN = 5
 _COLUMNS = (
     Column(title="TIME"),
-    Column(title="OPERATOR", text=True),
-    Column(title="OPERATOR", data=True),
+    Column(title="OPERATOR"),
     Column(title="GROUP"),
     Column(title="INSTANCE-ID"),
     Column(title="MEMBER-ID", wide=True),
     Column(title="ACTION", wide=True),
     Column(title="RESULT"),
-    Column(title="LIVENESS", wide=True, key="verdict"),
+    Column(title="LIVENESS", wide=True),
     Column(title="ERROR", wide=True),
     Column(title="REASON"),
-    Column(title="CLUSTER", key="cluster_id"),
+    Column(title="CLUSTER"),
     Column(title="NOTE"),
     Column(title="UID", wide=True),
     Column(title="CLIENT-HOST", wide=True),
-    Column(title="FINISHED", wide=True, key="finished_at"),
-    Column(title="USER HOST", data=True, key="host"),
+    Column(title="FINISHED", wide=True),
 )
+#: The columns of csv and tsv. All but the last are also those of the table, whose operators have their hosts.
+_KEYS = (
+    "time", "operator", "group_id", "group_instance_id", "member_id", "action", "result", "verdict", "error", "reason",
+    "cluster_id", "note", "uid", "client_host", "finished_at", "host",
+)  # fmt: skip
 
 
 @output_options
@@ -96,6 +99,7 @@ def audit(
                 "problems": [] if failure is None else list(failure.facts),
             },
             tables=[_table(items)],
+            keys=_KEYS,
             names=[one.group_instance_id or one.member_id or one.group_id or "?" for one in kept],
             items=items,
             errors=[] if failure is None else [failure],
@@ -149,27 +153,10 @@ def _is_running(pid: int) -> bool:
 
 
 def _table(items: Sequence[dict[str, Any]]) -> Table:
-    rows: list[list[Cell]] = [
-        [
-            one["time"],
-            f"{one['operator'] or '?'}@{one['host'] or '?'}",
-            one["operator"],
-            one["group_id"],
-            one["group_instance_id"],
-            one["member_id"],
-            one["action"],
-            one["result"],
-            one["verdict"],
-            one["error"],
-            one["reason"],
-            one["cluster_id"],
-            one["note"],
-            one["uid"],
-            one["client_host"],
-            one["finished_at"],
-            one["host"],
-        ]
-        for one in items
+    operators = [f"{one['operator'] or '?'}@{one['host'] or '?'}" for one in items]
+    rows = [
+        [one["time"], operator, *(one[key] for key in _KEYS[2:-1])]
+        for one, operator in zip(items, operators, strict=True)
     ]
     return Table(columns=_COLUMNS, rows=rows)
 

@@ -39,16 +39,18 @@ def view(
     if options.other_cluster is not None:
         notices.warn(f"{options.other_cluster}; {options.bootstrap} is used")
     settings = [*_own_options(options), *_client_settings(options)]
-    columns = [Column(title="KEY"), Column(title="VALUE"), Column(title="ORIGIN", data=not show_origin)]
-    rows: list[list[Cell]] = [[one.key, one.text, one.origin] for one in settings]
+    columns = [Column(title="KEY"), Column(title="VALUE"), *([Column(title="ORIGIN")] if show_origin else [])]
+    rows: list[list[Cell]] = [[one.key, one.text, *([one.origin] if show_origin else [])] for one in settings]
     items = [setting_json(one) for one in settings]
     emit(
         Report(
             schema="kgm.config-view/v1",
             data={"profile": options.profile, "settings": items},
             tables=[Table(columns=columns, rows=rows)],
+            keys=("key", "value", "origin"),
             names=[one.key for one in settings],
             items=items,
+            rows=({**item, "value": one.text} for item, one in zip(items, settings, strict=True)),
         ),
         options,
     )
@@ -126,6 +128,7 @@ def list_profiles(*, options: RunOptions) -> None:
             schema="kgm.config-list/v1",
             data={"file": str(file), "profiles": items},
             tables=[Table(columns=columns, rows=rows)],
+            keys=("name", "bootstrap_server", "expect_cluster_id", "command_config", "default"),
             names=names,
             items=items,
         ),
@@ -162,7 +165,7 @@ def check(
         Column(title="STEP"),
         Column(title="WHERE"),
         Column(title="RESULT"),
-        Column(title="MS", right=True, key="took_ms"),
+        Column(title="MS", right=True),
         Column(title="DETAIL"),
     ]
     rows: list[list[Cell]] = [[c.step, c.where, c.result, c.took_ms, c.detail or None] for c in tested.checks]
@@ -171,6 +174,7 @@ def check(
             schema="kgm.config-test/v1",
             data={"security_protocol": security.name, "checks": items},
             tables=[Table(columns=columns, rows=rows)],
+            keys=("step", "where", "result", "took_ms", "detail"),
             names=[check.step for check in tested.checks if check.error is not None],
             items=items,
             cluster={"id": tested.cluster_id, "bootstrap": bootstrap},

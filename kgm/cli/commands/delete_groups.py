@@ -27,6 +27,11 @@ if TYPE_CHECKING:
     from kgm.operations.deletion.request import DeletionRequest
 
 SCHEMA = "kgm.delete-groups/v1"
+#: The columns of csv and tsv.
+_KEYS = (
+    "group_id", "topic", "result", "verdict=idleness.verdict", "last_use_at=idleness.last_use_at", "committed=offsets",
+    "error", "note", "evidence=idleness.evidence",
+)  # fmt: skip
 _NOTHING = "nothing was deleted"
 #: The most groups that a hint names.
 _MOST_NAMES = 20
@@ -206,8 +211,10 @@ class _Run(ChangeRun["PreparedDeletion", "DeletionResult"]):
                 "warnings": list(warnings),
             },
             tables=[_table(results)],
+            keys=_KEYS,
             names=[one.target.id for one in results],
             items=rows,
+            rows=({**row, "note": _note(one)} for row, one in zip(rows, results, strict=True)),
             cluster=cluster_json(self._cluster),
         )
 
@@ -221,8 +228,7 @@ def _table(results: Sequence[DeletionResult]) -> Table:
         ]
         for one in results
     ]  # fmt: skip
-    keys = {"LAST-USE": "last_use_at"}
-    return Table(columns=[Column(title=title, key=keys.get(title)) for title in titles], rows=rows)
+    return Table(columns=[Column(title=title) for title in titles], rows=rows)
 
 
 def _note(one: DeletionResult) -> str | None:

@@ -159,7 +159,8 @@ def _emit(diagnosis: Diagnosis, where: dict[str, str | None], blind: KgmError | 
         Report(
             schema=SCHEMA,
             data=diagnosis_json(diagnosis),
-            tables=map(_data_table if options.is_data else _table, [diagnosis]),
+            tables=map(_table, [diagnosis]),
+            keys=("severity", "group_id", "check", "message", "evidence", "next_command", "about"),
             names=(f"{one.group_id}/{one.check}" for one in diagnosis.findings),
             items=map(finding_json, diagnosis.findings),
             cluster=where,
@@ -167,27 +168,6 @@ def _emit(diagnosis: Diagnosis, where: dict[str, str | None], blind: KgmError | 
         ),
         options,
     )
-
-
-def _data_table(diagnosis: Diagnosis) -> Table:
-    """For programs: a row for each finding."""
-    keys = {"FINDING": "message", "NEXT": "next_command"}
-    titles = ("SEVERITY", "GROUP", "CHECK", "FINDING", "EVIDENCE", "NEXT", "ABOUT")
-    columns = [Column(title=title, key=keys.get(title)) for title in titles]
-    rows: list[list[Cell]] = [
-        # The evidence names only the first few subjects; this column has all of them.
-        [
-            one.severity,
-            one.group_id,
-            one.check,
-            one.message,
-            "; ".join(one.evidence),
-            one.next_command,
-            ",".join(one.about),
-        ]
-        for one in diagnosis.findings
-    ]
-    return Table(columns=columns, rows=rows)
 
 
 def _table(diagnosis: Diagnosis) -> Table:

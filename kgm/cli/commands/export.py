@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -161,8 +161,10 @@ def _print(collector: GroupCollector, options: RunOptions) -> None:
         schema=SCHEMA,
         data=collection_json(collection, shown),
         tables=map(_table, [shown]),
+        keys=("name", "labels", "value"),
         names=collection.series.group_ids,
         items=map(family_json, shown),
+        rows=_rows(shown),
         cluster=cluster_json(collector.cluster),
         errors=collection.errors,
     )
@@ -170,14 +172,17 @@ def _print(collector: GroupCollector, options: RunOptions) -> None:
     exit_with(collection.errors, done=len(collection.series.group_ids))
 
 
+def _rows(families: Sequence[Metric]) -> Iterator[dict[str, str]]:
+    """A row for each sample."""
+    for family in families:
+        for one in family.samples:
+            labels = ",".join(f"{key}={value}" for key, value in one.labels.items())
+            yield {"name": one.name, "labels": labels, "value": f"{one.value:.15g}"}
+
+
 def _table(families: Sequence[Metric]) -> Table:
-    rows = [
-        [one.name, ",".join(f"{key}={value}" for key, value in one.labels.items()), f"{one.value:.15g}"]
-        for family in families
-        for one in family.samples
-    ]
-    columns = [Column(title="METRIC", key="name"), Column(title="LABELS"), Column(title="VALUE", right=True)]
-    return Table(columns=columns, rows=rows)
+    columns = [Column(title="METRIC"), Column(title="LABELS"), Column(title="VALUE", right=True)]
+    return Table(columns=columns, rows=[[*row.values()] for row in _rows(families)])
 
 
 def _serve(collector: GroupCollector, listener: MetricsListener, interval_ms: int) -> None:

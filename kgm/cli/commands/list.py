@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -14,6 +15,8 @@ from kgm.cli.output.report import Cell, Column, Report, Table, cluster_json, emi
 from kgm.operations.groups.listing import GroupRow
 
 SCHEMA = "kgm.list/v1"
+#: The first columns of csv and tsv.
+_KEYS = ("group_id", "type", "state", "members")
 
 
 @cluster_options
@@ -73,7 +76,8 @@ def list_groups(
         Report(
             schema=SCHEMA,
             data={"groups": map(group_json, table.rows), "unread": unread_json(missing)},
-            tables=[_table(table.rows, lag=lag)] if options.has_tables else [],
+            tables=map(partial(_table, lag=lag), [table.rows]),
+            keys=(*_KEYS, *(["lag"] if lag else []), "protocol_type", "coordinator=coordinator.id"),
             names=names,
             items=map(group_json, table.rows),
             cluster=where,

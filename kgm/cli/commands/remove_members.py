@@ -30,6 +30,11 @@ if TYPE_CHECKING:
     from kgm.operations.removal.request import RemovalRequest
 
 SCHEMA = "kgm.remove-members/v1"
+#: The columns of csv and tsv.
+_KEYS = (
+    "group_instance_id", "member_id", "result", "liveness=liveness.verdict", "error", "partitions_freed", "note",
+    "evidence=liveness.evidence",
+)  # fmt: skip
 
 
 @cluster_options
@@ -239,8 +244,10 @@ class _Run(ChangeRun["PreparedRemoval", "MemberResult"]):
             schema=SCHEMA,
             data=data,
             tables=[_table(results, moves)],
+            keys=_KEYS,
             names=[one.target.id for one in results],
             items=rows,
+            rows=({**row, "note": _note(one)} for row, one in zip(rows, results, strict=True)),
             cluster=cluster_json(self._cluster),
         )
 
@@ -264,6 +271,5 @@ def _table(results: Sequence[MemberResult], moves: tuple[Move, ...] | None) -> T
     notes = [f"{many(len(moves), 'partition')} will move: {moves_text(moves)}"] if moves else []
     # Columns are left out in this order; an instance id identifies a member as well as a member id does.
     ranks = {"MEMBER-ID": 0 if all(one.target.instance_id for one in results) else None, "ERROR": 2, "FREED": 1}
-    keys = {"FREED": "partitions_freed"}
-    columns = [Column(title=title, left_out=ranks.get(title), key=keys.get(title)) for title in titles]
+    columns = [Column(title=title, left_out=ranks.get(title)) for title in titles]
     return Table(columns=columns, rows=rows, notes=notes)

@@ -23,6 +23,11 @@ if TYPE_CHECKING:
     from kgm.operations.top.rows import FleetOrder
 
 SCHEMA: Final = "kgm.top/v1"
+#: The columns of csv and tsv.
+_KEYS = (
+    "group_id", "type", "state", "members", "missing", "lag", "rebalances", "assignor", "protocol_type", "lag_ms",
+    "commit_age_ms", "commit_age_least_ms", "rebalances_since", "read_at", "rebalances_exact",
+)  # fmt: skip
 #: The time limit of one round: a broker that takes longer counts as unreachable for now.
 _ROUND_MS: Final = 5_000
 _SHORTEST_INTERVAL_MS: Final = 100
@@ -91,14 +96,14 @@ def _print_once(connected: AdminClient, request: FleetRequest, order: FleetOrder
     warn_of_unread(missing)
     rows = order.sorted([*fleet.rows.values()])
     errors = [*fleet.listing.errors, *unmatched(request.pattern, rows, fleet.listing)]
-    items = [fleet_row_json(row) for row in rows] if options.output in ("json", "ndjson", "yaml") else []
     emit(
         Report(
             schema=SCHEMA,
-            data={"groups": items, "unread": unread_json(missing)},
-            tables=[fleet_table(rows)] if options.has_tables else [],
+            data={"groups": map(fleet_row_json, rows), "unread": unread_json(missing)},
+            tables=map(fleet_table, [rows]),
+            keys=_KEYS,
             names=[row.group_id for row in rows],
-            items=items,
+            items=map(fleet_row_json, rows),
             cluster=cluster_json(connected),
             errors=errors,
         ),

@@ -88,13 +88,16 @@ def _emit(result: WaitResult, where: dict[str, str | None], options: RunOptions)
 
     columns = [Column(title=title) for title in ("GROUP", "CONDITION", "MET", "SEEN")]
     rows = [[result.group_id, one.condition.text, "yes" if one.met else "no", one.seen] for one in result.conditions]
+    items = [condition_json(one) for one in result.conditions]
     emit(
         Report(
             schema=SCHEMA,
             data=wait_json(result),
             tables=[Table(columns=columns, rows=rows)],
             names=[result.group_id] if result.met else [],
-            items=[condition_json(one) for one in result.conditions],
+            keys=("group_id", "condition", "met", "seen"),
+            items=items,
+            rows=({"group_id": result.group_id, **item} for item in items),
             cluster=where,
             errors=[result.error] if result.error is not None else [],
         ),

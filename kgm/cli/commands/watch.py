@@ -12,11 +12,10 @@ import typer
 
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
-from kgm.cli.output.report import Cell, Column, Report, Table, cluster_json, emit
+from kgm.cli.output.report import Column, Report, Table, cluster_json, emit
 from kgm.cli.stop_signal import interrupted_by_signals
 from kgm.model.errors import NotFoundError, UsageError
 from kgm.text.durations import parse_duration, show_duration
-from kgm.text.timestamps import rfc3339
 
 if TYPE_CHECKING:
     from kgm.cli.output.watch.event_lines import CollectedEvents, JsonLines, TextLines
@@ -231,16 +230,16 @@ def _emit(running: Watch, collected: CollectedEvents, where: dict[str, str | Non
     """Print the document at the end, even if Ctrl-C ended the watch."""
     from kgm.cli.output.contracts.watch import verdict_json
 
-    columns = [*(Column(title=title) for title in ("AT", "GROUP", "EVENT")), Column(title="DETAIL", key="text")]
-    rows: list[list[Cell]] = [
-        [rfc3339(event.at_ms), event.group_id, event.kind, event.text] for event in collected.events
-    ]
+    columns = [Column(title=title) for title in ("AT", "GROUP", "EVENT", "DETAIL")]
+    keys = ("at", "group_id", "event", "text")
+    rows = [[item[key] for key in keys] for item in collected.items]
     verdicts = running.verdicts()
     emit(
         Report(
             schema=SCHEMA,
             data={"groups": [verdict_json(verdict) for verdict in verdicts], "events": collected.items},
             tables=[Table(columns=columns, rows=rows)],
+            keys=keys,
             names=[verdict.group_id for verdict in verdicts],
             items=collected.items,
             cluster=where,

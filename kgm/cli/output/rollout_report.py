@@ -10,7 +10,7 @@ import typer
 
 from kgm.cli import invocation
 from kgm.cli.output.notices import Notices
-from kgm.cli.output.report import Cell, Column, Report, Table, cluster_json, rendered
+from kgm.cli.output.report import Column, Report, Table, cluster_json, rendered
 from kgm.cli.output.streams import write_stdout
 from kgm.model.errors import KgmError, OutputError, PartialError
 from kgm.text.sanitize import clean, json_text
@@ -40,7 +40,6 @@ class RolloutPrinter:
         self._options, self._group_id = options, group_id
         self._notices = Notices()
         self._items: list[Mapping[str, Any]] = []
-        self._rows: list[list[Cell]] = []
         self._steps: list[Mapping[str, Any]] = []
         self._is_dry_run = False
         self._failure: OutputError | None = None
@@ -96,7 +95,6 @@ class RolloutPrinter:
 
     def _add(self, item: Mapping[str, Any], text: str, step: int | None) -> None:
         self._items.append(item)
-        self._rows.append([item["at"], None if step is None else str(step), str(item["event"]), text])
         if self._options.output == "ndjson":
             self._write(json_text(json.dumps(item, ensure_ascii=False)) + "\n")
         elif not self._options.is_data:
@@ -143,7 +141,8 @@ class RolloutPrinter:
         raise typer.Exit(code)
 
     def _document(self, outcome: str, steps_done: int, error: KgmError | None, connected: AdminClient) -> Report:
-        columns = [*(Column(title=title) for title in ("AT", "STEP", "EVENT")), Column(title="DETAIL", key="text")]
+        columns = [Column(title=title) for title in ("AT", "STEP", "EVENT", "DETAIL")]
+        keys = ("at", "step", "event", "text")
         return Report(
             schema=SCHEMA,
             data={
@@ -155,7 +154,8 @@ class RolloutPrinter:
                 "steps": list(self._steps),
                 "events": list(self._items),
             },
-            tables=[Table(columns=columns, rows=self._rows)],
+            tables=[Table(columns=columns, rows=[[item[key] for key in keys] for item in self._items])],
+            keys=keys,
             names=[name for step in self._steps for name in step["members"]],
             items=self._items,
             cluster=cluster_json(connected),

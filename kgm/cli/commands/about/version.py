@@ -66,7 +66,13 @@ def version(*, options: RunOptions) -> None:
                 rows=[[one["name"], one["key"], f"{one['min_version']}-{one['max_version']}"] for one in apis],
             )
         )
-    emit(Report(schema=SCHEMA, data=data, tables=tables, names=[__version__], items=[data]), options)
+    emit(
+        Report(
+            schema=SCHEMA, data=data, tables=tables, keys=("name", "version"), names=[__version__], items=[data],
+            rows=({"name": name, "version": text} for name, text in rows),
+        ),
+        options,
+    )  # fmt: skip
 
 
 def _extras() -> list[Extra]:

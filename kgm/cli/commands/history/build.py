@@ -72,5 +72,6 @@ def _report(done: BuildReport, cluster_json: dict[str, Any] | None, out: Place) 
     heading = f"build {done.number}: {done.records:,} new records of {many(len(done.partitions), 'partition')}"
     return Report(
         schema=_SCHEMA, data=data, tables=[Table(columns=columns, rows=rows, heading=heading, notes=notes)],
-        names=[str(out)], items=[data], cluster=cluster_json,
+        keys=("table", "rows"), names=[str(out)], items=[data],
+        rows=({"table": name, "rows": count} for name, count in rows), cluster=cluster_json,
     )  # fmt: skip

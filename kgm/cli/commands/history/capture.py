@@ -79,8 +79,8 @@ def capture(
     notes = [f"next: kgm history build --out {out}"]
     emit(
         Report(
-            schema=_SCHEMA, data=data, tables=[Table(columns=columns, rows=[row], notes=notes)], names=[str(out)],
-            items=[data], cluster=cluster_json,
+            schema=_SCHEMA, data=data, tables=[Table(columns=columns, rows=[row], notes=notes)],
+            keys=("records", "repeated", "batches"), names=[str(out)], items=[data], cluster=cluster_json,
         ),
         common,
     )  # fmt: skip

@@ -16,11 +16,16 @@ from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import output_options_with
 from kgm.cli.output.history.rows_json import Json, at
 from kgm.cli.output.report import Cell, Column, Report, Table, emit
+from kgm.cli.output.separated import data_text
 from kgm.cli.output.streams import reader_has_gone, write_stdout
 
 _SCHEMA = "kgm.history-decode/v1"
 _AT_ONCE = 2_000
-_DATA_SHOWN = 160
+#: The columns of csv and tsv.
+_KEYS = (
+    "partition", "offset", "timestamp", "type=key.type", "key=key.data", "version=value.version", "value=value.data",
+    "error",
+)  # fmt: skip
 
 
 @output_options_with("ndjson")
@@ -67,8 +72,7 @@ def _report(records: Sequence[Json]) -> Report:
     columns = [
         Column(title="PARTITION", right=True),
         Column(title="OFFSET", right=True),
-        Column(title="AT", text=True),
-        Column(title="TIMESTAMP", data=True),
+        Column(title="AT"),
         Column(title="TYPE", right=True),
         Column(title="KEY"),
         Column(title="VERSION", right=True),
@@ -83,7 +87,6 @@ def _report(records: Sequence[Json]) -> Report:
                 each["partition"],
                 each["offset"],
                 at(each["timestamp"]),
-                each["timestamp"],
                 key.get("type"),
                 _text(key.get("data")),
                 value.get("version"),
@@ -92,14 +95,10 @@ def _report(records: Sequence[Json]) -> Report:
             ]
         )
     return Report(
-        schema=_SCHEMA, data={"records": list(records)}, tables=[Table(columns=columns, rows=rows)],
+        schema=_SCHEMA, data={"records": list(records)}, tables=[Table(columns=columns, rows=rows)], keys=_KEYS,
         names=[f"{each['partition']}:{each['offset']}" for each in records], items=records,
     )  # fmt: skip
 
 
 def _text(data: Any) -> str | None:
-    """The data as text, cut to what fits in a cell."""
-    if data is None:
-        return None
-    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
-    return text if len(text) <= _DATA_SHOWN else text[: _DATA_SHOWN - 3] + "..."
+    return None if data is None else data_text(data)

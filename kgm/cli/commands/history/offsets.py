@@ -11,7 +11,7 @@ from kgm.cli.commands.history.damages import warn_of
 from kgm.cli.options.history import GroupOption, HistoryOptions, TheGroup, history_options, one_group
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
-from kgm.cli.output.history.rows_json import at, cluster_json, held_offset_json, offset_change_json, window_json
+from kgm.cli.output.history.rows_json import Json, at, cluster_json, held_offset_json, offset_change_json, window_json
 from kgm.cli.output.history.words import short
 from kgm.cli.output.report import Cell, Column, Report, Table, emit
 from kgm.model.errors import UsageError
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from kgm.operations.history.offsets import OffsetHistory
 
 _SCHEMA = "kgm.history-offsets/v1"
+#: The columns of csv and tsv.
+_KEYS = (
+    "topic", "partition", "at", "what", "before", "after", "commits", "last", "by", "confidence", "evidence",
+)  # fmt: skip
 #: offsets.retention.minutes is at least 1.
 _LEAST_RETENTION_MS = 60_000
 
@@ -75,8 +79,10 @@ def offsets(
             schema=_SCHEMA,
             data=data,
             tables=[_changes(name, told, history), *_held(told.held)],
+            keys=_KEYS,
             names=list(dict.fromkeys(f"{one.topic}:{one.topic_partition}" for one in told.changes)),
             items=items,
+            rows=map(_row, told.changes),
             cluster=cluster_json(history),
         ),
         common,
@@ -102,17 +108,20 @@ def _changes(group: str, told: OffsetHistory, history: History) -> Table:
         Column(title="LAST"), Column(title="BY"), Column(title="CONFIDENCE"), Column(title="EVIDENCE"),
     ]  # fmt: skip
     rows: list[list[Cell]] = [
-        [
-            one.topic, one.topic_partition, at(one.first_ms), in_words(one.what), one.before, one.after,
-            one.commits or None, at(one.last_ms) if one.commits > 1 else None, _by(one), one.confidence,
-            "; ".join(one.evidence),
-        ]
-        for one in told.changes
-    ]  # fmt: skip
+        [*(row[key] for key in _KEYS[:-1]), "; ".join(row["evidence"])] for row in map(_row, told.changes)
+    ]
     places = len({one.place for one in told.changes})
     notes = [] if rows else ["no commit and no tombstone in this history"]
     notes.append(f"next: {history.command('rebalances', group)}")
     return Table(columns=columns, rows=rows, heading=f"{group}  offsets of {many(places, 'partition')}", notes=notes)
+
+
+def _row(one: OffsetChange) -> Json:
+    """A row of csv and of the table: in words, and without what only repeats `at`."""
+    return {
+        **offset_change_json(one), "what": in_words(one.what), "commits": one.commits or None,
+        "last": at(one.last_ms) if one.commits > 1 else None, "by": _by(one),
+    }  # fmt: skip
 
 
 def _by(one: OffsetChange) -> str | None:

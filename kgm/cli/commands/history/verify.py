@@ -21,6 +21,11 @@ if TYPE_CHECKING:
 
 _SCHEMA = "kgm.history-verify/v1"
 _GROUPS_SHOWN = 20
+#: The columns of csv and tsv.
+_KEYS = (
+    "partition", "records", "first_offset", "end_offset", "missing", "doubles", "open_transactions", "first", "last",
+    "complete_since", "complete_from", "controls",
+)  # fmt: skip
 
 
 @output_options
@@ -50,7 +55,8 @@ def verify(
     emit(
         Report(
             schema=_SCHEMA, data=data, tables=_tables(f"{kind}:{path}", verdict),
-            names=[str(each.partition) for each in verdict.partitions], items=data["partitions"], errors=errors,
+            keys=_KEYS, names=[str(each.partition) for each in verdict.partitions], items=data["partitions"],
+            rows=map(_row, verdict.partitions), errors=errors,
         ),
         common,
     )  # fmt: skip
@@ -85,6 +91,11 @@ def _partition_json(each: PartitionVerdict) -> Json:
         "gaps": [asdict(gap) for gap in each.gaps], "complete_from": each.complete_from,
         "complete_since": at(each.complete_since), "open_transactions": [asdict(one) for one in each.open_transactions],
     }  # fmt: skip
+
+
+def _row(each: PartitionVerdict) -> Json:
+    """A row of csv and of the table, which have the number of records in open transactions."""
+    return {**_partition_json(each), "open_transactions": sum(one.records for one in each.open_transactions)}
 
 
 def _group_json(each: GroupVerdict) -> Json:
@@ -124,34 +135,18 @@ def _partitions(source: str, verdict: LogVerdict) -> Table:
     columns = [
         Column(title="PARTITION", right=True),
         Column(title="RECORDS", right=True),
-        Column(title="FIRST", right=True, key="first_offset"),
-        Column(title="END", right=True, key="end_offset"),
+        Column(title="FIRST", right=True),
+        Column(title="END", right=True),
         Column(title="MISSING", right=True),
-        Column(title="DOUBLE", right=True, key="doubles"),
-        Column(title="OPEN TXN", right=True, key="open_transactions"),
-        Column(title="FROM", key="first"),
-        Column(title="TO", key="last"),
+        Column(title="DOUBLE", right=True),
+        Column(title="OPEN TXN", right=True),
+        Column(title="FROM"),
+        Column(title="TO"),
         Column(title="COMPLETE SINCE"),
         Column(title="COMPLETE FROM", right=True, wide=True),
-        Column(title="MARKERS", right=True, wide=True, key="controls"),
+        Column(title="MARKERS", right=True, wide=True),
     ]
-    rows: list[list[Cell]] = [
-        [
-            each.partition,
-            each.records,
-            each.first_offset,
-            each.end_offset,
-            each.missing,
-            each.doubles,
-            sum(one.records for one in each.open_transactions),
-            at(each.first_timestamp),
-            at(each.last_timestamp),
-            at(each.complete_since),
-            each.complete_from,
-            each.controls,
-        ]
-        for each in verdict.partitions
-    ]
+    rows = [[row[key] for key in _KEYS] for row in map(_row, verdict.partitions)]
     whole = sum(each.complete for each in verdict.groups)
     notes = [
         f"{verdict.records:,} records: {_in_words(verdict)}",

@@ -10,16 +10,17 @@ from kgm.cli.options.group_names import maybe_group
 from kgm.cli.options.history import Group, GroupOption, HistoryOptions, Match, history_options
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
-from kgm.cli.output.history.rows_json import alarm_json, at, cluster_json, window_json
+from kgm.cli.output.history.rows_json import Json, alarm_json, cluster_json, window_json
 from kgm.cli.output.history.words import short
 from kgm.cli.output.report import Cell, Column, Report, Table, emit
 from kgm.text.wording import in_words
 
 if TYPE_CHECKING:
-    from kgm.history.rows import AlarmRow
     from kgm.operations.history.source import History
 
 _SCHEMA = "kgm.history-zombies/v1"
+#: The columns of csv and tsv.
+_KEYS = ("group_id", "identity", "alarm", "confidence", "count", "since", "last", "cleared", "evidence")
 
 
 @cluster_options
@@ -42,34 +43,37 @@ def zombies(
         Report(
             schema=_SCHEMA,
             data={"window": window_json(history), "alarms": items},
-            tables=[_alarms(rows, history)],
+            tables=[_alarms(items, history)],
+            keys=_KEYS,
             names=list(dict.fromkeys(row.group_id for row in rows)),
             items=items,
+            rows=map(_row, items),
             cluster=cluster_json(history),
         ),
         common,
     )
 
 
-def _alarms(alarms: Sequence[AlarmRow], history: History) -> Table:
+def _row(alarm: Json) -> Json:
+    """A row of csv and of the table."""
+    return {**alarm, "identity": alarm["identity"] and short(alarm["identity"]), "alarm": in_words(alarm["alarm"])}
+
+
+def _alarms(alarms: Sequence[Json], history: History) -> Table:
     columns = [
         Column(title="GROUP"),
         Column(title="IDENTITY"),
         Column(title="ALARM"),
         Column(title="CONFIDENCE"),
-        Column(title="TIMES", right=True, key="count"),
+        Column(title="TIMES", right=True),
         Column(title="SINCE"),
         Column(title="LAST"),
         Column(title="CLEARED"),
         Column(title="EVIDENCE"),
     ]
-    rows: list[list[Cell]] = [
-        [
-            row.group_id, short(row.seat) if row.seat else None, in_words(row.alarm), row.confidence, row.count,
-            at(row.timestamp), at(row.last_timestamp), at(row.cleared_timestamp), "; ".join(row.evidence) or None,
-        ]
-        for row in alarms
-    ]  # fmt: skip
+    cells: list[list[Cell]] = [
+        [*(row[key] for key in _KEYS[:-1]), "; ".join(row["evidence"]) or None] for row in map(_row, alarms)
+    ]
     notes = ["no alarm in this history"] if not alarms else []
-    notes += [f"next: {history.command('timeline', row.group_id)}" for row in alarms[:1]]
-    return Table(columns=columns, rows=rows, notes=notes)
+    notes += [f"next: {history.command('timeline', row['group_id'])}" for row in alarms[:1]]
+    return Table(columns=columns, rows=cells, notes=notes)

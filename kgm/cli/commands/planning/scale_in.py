@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 SCHEMA = "kgm.scale-in/v1"
 _COLUMNS = (
     Column(title="POD"), Column(title="INSTANCE-ID"), Column(title="MEMBER-ID", wide=True), Column(title="HOST"),
-    Column(title="OWNS", key="assignment"),
+    Column(title="OWNS"),
 )  # fmt: skip
 
 
@@ -114,13 +114,11 @@ def _report(planned: ScaleIn, where: dict[str, str | None]) -> Report:
     from kgm.cli.output.bounce_report import sink_tables
     from kgm.cli.output.contracts.planning.scale_in import scale_in_json
 
+    owns = [partitions_text(one.member.assignment) or _tasks(one.member) for one in planned.leaving]
     rows: list[list[Cell]] = [
-        [
-            one.pod, one.member.group_instance_id, one.member.member_id, one.member.client_host or None,
-            partitions_text(one.member.assignment) or _tasks(one.member),
-        ]
-        for one in planned.leaving
-    ]  # fmt: skip
+        [one.pod, one.member.group_instance_id, one.member.member_id, one.member.client_host or None, text]
+        for one, text in zip(planned.leaving, owns, strict=True)
+    ]
     typical = planned.prediction.typical
     data = scale_in_json(planned)
     heading = (
@@ -147,5 +145,7 @@ def _report(planned: ScaleIn, where: dict[str, str | None]) -> Report:
         ],
         names=[one.member.identity for one in planned.leaving],
         items=data["leaving"],
+        keys=("pod", "group_instance_id", "member_id", "client_host", "assignment=owns"),
+        rows=({**item, "owns": text} for item, text in zip(data["leaving"], owns, strict=True)),
         cluster=where,
     )

@@ -7,7 +7,6 @@ from typing import Final
 from kgm.cli.output.report import Cell, Column, Table
 from kgm.operations.top.rows import FleetRow
 from kgm.text.durations import short_duration
-from kgm.text.timestamps import rfc3339
 
 #: Counts over a shorter time show it. Because reading takes a moment, this is a little less than an hour.
 _HOUR_MS: Final = 3_590_000
@@ -42,18 +41,11 @@ def fleet_table(rows: list[FleetRow]) -> Table:
         Column(title="MEMBERS", right=True),
         Column(title="MISSING", right=True, left_out=3),
         Column(title="LAG", right=True),
-        Column(title="LAG-TIME", right=True, text=True),
-        Column(title="COMMIT-AGE", right=True, left_out=4, text=True),
-        Column(title="REBALANCES", right=True, left_out=5, text=True),
-        Column(title="REBALANCES", data=True),
+        Column(title="LAG-TIME", right=True),
+        Column(title="COMMIT-AGE", right=True, left_out=4),
+        Column(title="REBALANCES", right=True, left_out=5),
         Column(title="ASSIGNOR", wide=True),
         Column(title="PROTOCOL-TYPE", wide=True),
-        Column(title="LAG-MS", right=True, data=True),
-        Column(title="COMMIT-AGE-MS", right=True, data=True),
-        Column(title="COMMIT-AGE-LEAST-MS", right=True, data=True),
-        Column(title="REBALANCES-SINCE", data=True),
-        Column(title="READ-AT", data=True),
-        Column(title="REBALANCES-EXACT", data=True),
     ]
     return Table(columns=columns, rows=[_cells(row) for row in rows])
 
@@ -61,9 +53,5 @@ def fleet_table(rows: list[FleetRow]) -> Table:
 def _cells(row: FleetRow) -> list[Cell]:
     return [
         row.group_id, row.type, row.state, row.members, row.missing, row.lag, age_cell(row.lag_ms),
-        commit_age_cell(row), rebalances_cell(row), row.rebalances, row.assignor, row.protocol_type,
-        row.lag_ms, row.commit_age_ms, row.commit_age_least_ms,
-        None if row.rebalances_since_ms is None else rfc3339(row.rebalances_since_ms),
-        None if row.read_at_ms is None else rfc3339(row.read_at_ms),
-        None if row.rebalances_exact is None else "yes" if row.rebalances_exact else "no",
+        commit_age_cell(row), rebalances_cell(row), row.assignor, row.protocol_type,
     ]  # fmt: skip

@@ -43,15 +43,13 @@ class JsonLines:
 
 
 class CollectedEvents:
-    """Collects all events, and the JSON objects made from them when they happened."""
+    """Collects the JSON objects of all events, made when they happened."""
 
     def __init__(self, groups: Sequence[WatchedGroup]) -> None:
         self._groups = {group.group_id: group for group in groups}
-        self.events: list[GroupEvent] = []
         self.items: list[dict[str, Any]] = []
 
     def show(self, events: Sequence[GroupEvent], now_ms: int) -> None:  # noqa: ARG002  (a WatchObserver)
-        self.events += events
         self.items += [event_json(event, self._groups[event.group_id]) for event in events]
 
     def has_left(self) -> bool:
