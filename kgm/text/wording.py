@@ -47,6 +47,11 @@ def partitions_text(partitions: Partitions) -> str:
     return " ".join(f"{topic}[{as_ranges(partitions[topic])}]" for topic in in_order(partitions) if partitions[topic])
 
 
+def subscription_text(topics: Iterable[str], regex: str | None) -> str:
+    """`orders,/users-.*/`."""
+    return ",".join([*in_order(topics), *([f"/{regex}/"] if regex else ())])
+
+
 def past_end_text(partitions: Partitions) -> str:
     """`1 committed offset is past the end: topic recreated or records lost`, for these partitions."""
     offsets = count(partitions)

@@ -11,6 +11,7 @@ import typer
 
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
+from kgm.cli.output import group_rows
 from kgm.cli.output.contracts.groups import snapshot_json
 from kgm.cli.output.group_tables import members_table, offsets_table, partitions_table, state_table
 from kgm.cli.output.report import Report, Table, cluster_json, emit
@@ -19,7 +20,7 @@ from kgm.model.snapshot import GroupSnapshot
 from kgm.operations.groups.description import DescribedGroups
 from kgm.operations.groups.partitions import PartitionFilter, PartitionOrder
 from kgm.operations.groups.trends import GroupTrends
-from kgm.text.names import in_order
+from kgm.text.names import in_order, natural
 
 SCHEMA = "kgm.describe/v1"
 #: Formats for people, which have one line per process.
@@ -33,6 +34,15 @@ class DescribeView(Enum):
     OFFSETS = "offsets"
     STATE = "state"
     PARTITIONS = "partitions"
+
+
+#: The columns of csv and tsv.
+_KEYS = {
+    DescribeView.MEMBERS: group_rows.MEMBER_KEYS,
+    DescribeView.OFFSETS: group_rows.OFFSET_KEYS,
+    DescribeView.STATE: group_rows.STATE_KEYS,
+    DescribeView.PARTITIONS: group_rows.PARTITION_KEYS,
+}
 
 
 @cluster_options
@@ -101,15 +111,14 @@ def describe(
         hint = "name one, or add --match GLOB or --all-groups; `kgm list` shows the groups"
         raise UsageError("no group is given", hint=hint)
     names = SeenNames()
-    shows_times = request.with_times and options.output not in ("csv", "tsv")  # csv and tsv always have times, in ms
     folds = options.output in _FOLDED
     with options.cluster(reads_only=True) as connected, progress(options, "describing groups"):
         described = ask(connected, request, order)
         described.groups = map(names.noted, described.groups)
         if described.listing is not None:
             warn_of_unseen_groups(connected, described.listing)
-        tables = _tables(described, view, order, verbose=verbose, times=shows_times, folds=folds)
-        emit(report(described, tables, cluster_json(connected), view=view), options)
+        tables = _tables(described, view, order, verbose=verbose, times=request.with_times, folds=folds)
+        emit(report(described, tables, cluster_json(connected), view=view, order=order), options)
     warn_of_unread(described.unread)
     gone = [one.group_id for one in described.errors if isinstance(one, NotFoundError) and one.group_id is not None]
     store_names(options, names, gone=gone)
@@ -200,8 +209,9 @@ def _with_notes(table: Table, notes: Sequence[str]) -> Table:
 
 
 def report(
-    described: DescribedGroups, tables: Iterable[Table], where: dict[str, str | None], *, view: DescribeView
-) -> Report:
+    described: DescribedGroups, tables: Iterable[Table], where: dict[str, str | None], *, view: DescribeView,
+    order: PartitionOrder = PartitionOrder.NAME,
+) -> Report:  # fmt: skip
     """The report: its data are the snapshots, and partitions if they were asked for; its items are groups, partitions,
     offsets or members, depending on the view. Everything is lazy: groups are described while they are printed."""
     return Report(
@@ -215,8 +225,10 @@ def report(
             "sink_tasks": _sink_tasks_json(described),
         },
         tables=tables,
+        keys=[key for key in _KEYS[view] if key != "trend" or described.trends is not None],
         names=_names(described, view),
-        items=_items(described, view),
+        items=_items(described, view, order),
+        rows=_rows(described, view, order),
         cluster=where,
         errors=described.errors,
     )
@@ -258,16 +270,43 @@ def _unread_json(described: DescribedGroups) -> Iterator[dict[str, Any]]:
         yield from unread_json(described.unread)
 
 
-def _items(described: DescribedGroups, view: DescribeView) -> Iterator[dict[str, Any]]:
-    if view is DescribeView.PARTITIONS:
-        yield from _partitions_json(described)
-        return
-    for snapshot in described.groups:
-        group = snapshot_json(snapshot)
-        if view is DescribeView.STATE:
-            yield group
-        else:
-            yield from ({"group_id": snapshot.group_id, **row} for row in group[view.value])
+def _items(described: DescribedGroups, view: DescribeView, order: PartitionOrder) -> Iterator[dict[str, Any]]:
+    """The objects of ndjson."""
+    match view:
+        case DescribeView.PARTITIONS:
+            yield from _partitions_json(described)
+        case DescribeView.STATE:
+            yield from map(snapshot_json, described.groups)
+        case DescribeView.OFFSETS:
+            for snapshot in described.groups:
+                yield from group_rows.offset_items(snapshot, order)
+        case DescribeView.MEMBERS:
+            for snapshot in described.groups:
+                yield from group_rows.member_items(snapshot, order)
+
+
+def _rows(described: DescribedGroups, view: DescribeView, order: PartitionOrder) -> Iterator[dict[str, Any]]:
+    """The rows of csv and tsv."""
+    match view:
+        case DescribeView.PARTITIONS:
+            for _ in described.groups:
+                pass
+            for row in described.partitions or ():
+                yield group_rows.partition_row(row, described.trends)
+        case DescribeView.STATE:
+            places = ((order.place(one), group_rows.state_row(one, described.trends)) for one in described.groups)
+            is_in_order = order is PartitionOrder.NAME
+            by_lag = places if is_in_order else sorted(places, key=lambda one: (*one[0], natural(one[1]["group_id"])))
+            yield from (row for _, row in by_lag)
+        case DescribeView.OFFSETS:
+            for snapshot in described.groups:
+                yield from group_rows.offset_rows(snapshot, order, _trends_of(snapshot, described))
+        case DescribeView.MEMBERS:
+            from kgm.operations.groups.sink_tasks import tasks_of
+
+            for snapshot in described.groups:
+                tasks = tasks_of(snapshot, described.sink_tasks)
+                yield from group_rows.member_rows(snapshot, order, _trends_of(snapshot, described), tasks)
 
 
 def _names(described: DescribedGroups, view: DescribeView) -> Iterator[str]:

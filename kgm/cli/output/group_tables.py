@@ -14,7 +14,7 @@ from kgm.operations.groups.partitions import PartitionOrder, PartitionRow
 from kgm.operations.groups.trends import GroupTrends
 from kgm.text.durations import show_duration
 from kgm.text.names import in_order, natural, visible
-from kgm.text.wording import left_lag_text, lost_text, many, partitions_text, past_end_text, some
+from kgm.text.wording import left_lag_text, lost_text, many, partitions_text, past_end_text, some, subscription_text
 
 if TYPE_CHECKING:
     from kgm.operations.groups.sink_tasks import SinkTask
@@ -33,9 +33,9 @@ def heading(snapshot: GroupSnapshot) -> str:
         parts.append(f"generation {snapshot.generation}")
     if snapshot.session_range_ms is not None:
         parts.append("session " + " to ".join(dict.fromkeys(map(show_duration, snapshot.session_range_ms))))
-    parts.append(f"{many(len(snapshot.members), 'member')}, {_static_members(snapshot)} static")
+    parts.append(f"{many(len(snapshot.members), 'member')}, {static_members(snapshot)} static")
     if snapshot.coordinator is not None:
-        parts.append(f"coordinator {_node(snapshot.coordinator)}")
+        parts.append(f"coordinator {node_text(snapshot.coordinator)}")
     return "  ".join(parts)
 
 
@@ -47,62 +47,53 @@ def members_table(
     below. trends: show how lag changes. folds: one row for each process instead, if members are known to be threads or
     workers. sink_tasks: tasks whose workers or consumers are in the group."""
     notes = [*_notes(snapshot, sink_tasks), *_trend_notes(trends)]
-    if folds and not verbose and _has_work(snapshot):
+    has_work = _has_work(snapshot)
+    if folds and not verbose and has_work:
         return _process_table(snapshot, sink_tasks, heading=heading(snapshot), notes=notes)
     extra = not verbose
-    static = _static_members(snapshot)
+    static = static_members(snapshot)
     workers = {one.member_id: one for one in sink_tasks if one.sink_group == snapshot.group_id}
     columns = [
-        Column(title="GROUP", data=True),
         # One of the two ids is enough to tell members apart.
         Column(title="INSTANCE-ID", left_out=None if static else 4),
         Column(title="MEMBER-ID", left_out=0 if static == len(snapshot.members) else None),
         Column(title="CLIENT-ID", wide=extra),
         Column(title="HOST", left_out=2),
         Column(title="STATUS"),
-        Column(title="EPOCH", wide=extra, right=True, key="member_epoch"),
+        Column(title="EPOCH", wide=extra, right=True),
         Column(title="PROTOCOL", wide=extra),
         Column(title="RACK", wide=extra),
         Column(title="SUBSCRIPTION", wide=extra),
         Column(title="PARTITIONS", right=True, left_out=3),
         Column(title="LAG", right=True),
-        *([Column(title="LAG-TIME", right=True, text=True)] if times else []),
-        *([] if trends is None else _TREND),
+        *([Column(title="LAG-TIME", right=True)] if times else []),
+        *([] if trends is None else [_TREND]),
         Column(title="ASSIGNMENT"),
         Column(title="TARGET", wide=extra),
-        # Last, so that the columns of csv and tsv keep their positions.
-        Column(title="CLIENT", wide=extra, key="client_library"),
-        *_thread_columns(snapshot),
-        Column(title="LAG-MS", right=True, data=True),
-        *([Column(title="WORKER", text=True)] if workers else []),
-        Column(title="WORKER-ID", data=True),
-        Column(title="URL", data=True),
+        Column(title="CLIENT", wide=extra),
+        *(_THREAD_COLUMNS if has_work else []),
+        *([Column(title="WORKER")] if workers else []),
     ]
-    owned: dict[str | None, list[OffsetSnapshot]] = {}
-    for row in snapshot.offsets if trends is not None else ():
-        owned.setdefault(row.member_id, []).append(row)
+    owned = owned_offsets(snapshot, trends)
     rows = [
         [
-            *_member_row(snapshot, member, times=times, trend=_trend(trends, owned.get(member.member_id, ()))),
-            *_worker_cells(workers.get(member.member_id), is_shown=bool(workers)),
+            *_member_row(member, times=times, trend=_trend(trends, owned.get(member.member_id, ()))),
+            *(_thread_cells(member) if has_work else []),
+            *([_worker_cell(workers.get(member.member_id))] if workers else []),
         ]
-        for member in sorted(snapshot.members, key=lambda member: (*order.place(member), natural(member.identity)))
+        for member in order.members(snapshot)
     ]
     return Table(columns=columns, rows=rows, heading=heading(snapshot), notes=notes)
 
 
-def _worker_cells(task: SinkTask | None, *, is_shown: bool) -> list[Cell]:
+def _worker_cell(task: SinkTask | None) -> str | None:
     """The worker that runs the task that a member is."""
-    if task is None:
-        return [None] * (3 if is_shown else 2)
-    return [task.url or task.worker_id, task.worker_id, task.url]
+    return None if task is None else task.url or task.worker_id
 
 
-def _member_row(snapshot: GroupSnapshot, member: MemberSnapshot, *, times: bool, trend: list[Cell]) -> list[Cell]:
-    subscription = ",".join([*in_order(member.known_topics), *([f"/{member.regex}/"] if member.regex else ())])
+def _member_row(member: MemberSnapshot, *, times: bool, trend: list[Cell]) -> list[Cell]:
     target = member.target_assignment
     return [
-        snapshot.group_id,
         member.group_instance_id,
         member.member_id,
         member.client_id,
@@ -111,7 +102,7 @@ def _member_row(snapshot: GroupSnapshot, member: MemberSnapshot, *, times: bool,
         member.member_epoch,
         member.protocol,
         member.rack,
-        subscription,
+        subscription_text(member.known_topics, member.regex),
         count(member.assignment),
         member.lag,
         *([_age(member.lag_ms)] if times else []),
@@ -119,8 +110,6 @@ def _member_row(snapshot: GroupSnapshot, member: MemberSnapshot, *, times: bool,
         partitions_text(member.assignment) or None,
         None if target is None else partitions_text(target) or None,
         None if member.client_library is None else member.client_library.text,
-        *_thread_cells(member),
-        member.lag_ms,
     ]
 
 
@@ -134,7 +123,7 @@ def _process_table(
 ) -> Table:
     """One row for each process, in order of its first member; members of unknown processes have a row of their own."""
     processes: dict[str, list[MemberSnapshot]] = {}
-    for member in sorted(snapshot.members, key=lambda member: natural(member.identity)):
+    for member in PartitionOrder.NAME.members(snapshot):
         process_id = None if member.work is None else member.work.process_id
         processes.setdefault(process_id or member.member_id, []).append(member)
     is_connect = snapshot.protocol_type == CONNECT_PROTOCOL_TYPE
@@ -195,18 +184,14 @@ def _tasks(members: Iterable[MemberSnapshot], of: Callable[[MemberWork], tuple[s
     return " ".join(task for tasks in lists if tasks is not None for task in tasks) or None
 
 
-def _thread_columns(snapshot: GroupSnapshot) -> list[Column]:
-    """The other columns of a table of members: shown if there is something to show, and always in data formats."""
-    titles = ("PROCESS", "ENDPOINT", "ACTIVE-TASKS", "STANDBY-TASKS", "WARMUP-TASKS", "CONNECTORS")
-    keys = ("process_id", "user_endpoint", None, None, None, None)
-    is_shown = _has_work(snapshot)
-    return [
-        Column(title=title, wide=is_shown, data=not is_shown, key=key) for title, key in zip(titles, keys, strict=True)
-    ]
+_THREAD_COLUMNS = [
+    Column(title=title, wide=True)
+    for title in ("PROCESS", "ENDPOINT", "ACTIVE-TASKS", "STANDBY-TASKS", "WARMUP-TASKS", "CONNECTORS")
+]
 
 
 def _thread_cells(member: MemberSnapshot) -> list[Cell]:
-    """The cells of `_thread_columns`."""
+    """The cells of `_THREAD_COLUMNS`."""
     work = member.work
     if work is None:
         return [None] * 6
@@ -301,36 +286,38 @@ def offsets_table(
 ) -> Table:  # fmt: skip
     """One row for each partition."""
     columns = [
-        Column(title="GROUP", data=True),
         Column(title="TOPIC"),
         Column(title="PARTITION", right=True),
         Column(title="COMMITTED", right=True, left_out=4),
         Column(title="END", right=True, left_out=3),
         *_lag_columns(times=times),
-        *([] if trends is None else _TREND),
-        Column(title="INSTANCE-ID", left_out=None if _static_members(snapshot) else 2),
-        Column(title="MEMBER-ID", left_out=0 if _static_members(snapshot) == len(snapshot.members) else None),
-        Column(title="LOST", right=True, data=True),
-        *_DATA_TIMES,
+        *([] if trends is None else [_TREND]),
+        Column(title="INSTANCE-ID", left_out=None if static_members(snapshot) else 2),
+        Column(title="MEMBER-ID", left_out=0 if static_members(snapshot) == len(snapshot.members) else None),
     ]
     rows: list[list[Cell]] = [
-        [snapshot.group_id, row.topic, row.partition, row.committed, row.end, *_lag_cells(row, times=times),
-         *_trend(trends, [row]), row.group_instance_id, row.member_id, row.lost, row.lag_ms, row.commit_age_ms]
-        for row in sorted(snapshot.offsets, key=lambda row: (*order.place(row), natural(row.topic), row.partition))
+        [row.topic, row.partition, row.committed, row.end, *_lag_cells(row, times=times), *_trend(trends, [row]),
+         row.group_instance_id, row.member_id]
+        for row in order.offsets(snapshot)
     ]  # fmt: skip
     notes = [*_odd_offsets(snapshot), *_trend_notes(trends)]
     return Table(columns=columns, rows=rows, heading=heading(snapshot), notes=notes)
 
 
-_TREND = (Column(title="TREND", text=True), Column(title="TREND", data=True))
+_TREND = Column(title="TREND")
 
 
 def _trend(trends: GroupTrends | None, rows: Sequence[OffsetSnapshot]) -> list[Cell]:
-    """The cells of `_TREND`: how the lag of the partitions changes. Empty if there are no such columns."""
-    if trends is None:
-        return []
-    trend = trends.of(rows) if rows else None
-    return [None, None] if trend is None else [trend.text, str(trend.kind)]
+    """The cell of `_TREND`: how the lag of the partitions changes. Empty if there is no such column."""
+    return [] if trends is None else [trends.of(rows).text if rows else None]
+
+
+def owned_offsets(snapshot: GroupSnapshot, trends: GroupTrends | None) -> dict[str | None, list[OffsetSnapshot]]:
+    """The partitions of each member, for their trend; empty if there are no trends."""
+    owned: dict[str | None, list[OffsetSnapshot]] = {}
+    for row in snapshot.offsets if trends is not None else ():
+        owned.setdefault(row.member_id, []).append(row)
+    return owned
 
 
 def _trend_notes(trends: GroupTrends | None) -> list[str]:
@@ -352,12 +339,8 @@ def _total_trend(trends: GroupTrends) -> str:
     return f"trend over {show_duration(trends.window_ms // 1000 * 1000)}: {total.text}{why}"
 
 
-#: Times in csv and tsv.
-_DATA_TIMES = (Column(title="LAG-MS", right=True, data=True), Column(title="COMMIT-AGE-MS", right=True, data=True))
-
-
 def _lag_columns(*, times: bool) -> list[Column]:
-    ages = [Column(title="LAG-TIME", right=True, text=True), Column(title="COMMIT-AGE", right=True, text=True)]
+    ages = [Column(title="LAG-TIME", right=True), Column(title="COMMIT-AGE", right=True)]
     return [Column(title="LAG", right=True), *(ages if times else [])]
 
 
@@ -378,14 +361,11 @@ def partitions_table(
         Column(title="COMMITTED", right=True, left_out=5),
         Column(title="END", right=True, left_out=4),
         *_lag_columns(times=times),
-        *([] if trends is None else _TREND),
+        *([] if trends is None else [_TREND]),
         Column(title="INSTANCE-ID", left_out=None if static else 3),
         Column(title="MEMBER-ID", left_out=0 if all(owned) else None),
         Column(title="CLIENT-ID", wide=True),
         Column(title="HOST", left_out=2),
-        Column(title="LOST", right=True, data=True),
-        Column(title="HAS-OWNER", data=True),
-        *_DATA_TIMES,
     ]
     cells: list[list[Cell]] = []
     for row in rows:
@@ -395,17 +375,15 @@ def partitions_table(
             *_lag_cells(offset, times=times), *_trend_in(trends, row.group_id, [offset]),
             offset.group_instance_id, offset.member_id,
             *((None, None) if owner is None else (owner.client_id, owner.client_host)),
-            offset.lost, None if row.has_owner is None else "yes" if row.has_owner else "no",
-            offset.lag_ms, offset.commit_age_ms,
         ])  # fmt: skip
     return Table(columns=columns, rows=cells, notes=[*_no_consumer(rows)])
 
 
 def _trend_in(trends: Mapping[str, GroupTrends] | None, group_id: str, rows: Sequence[OffsetSnapshot]) -> list[Cell]:
-    """The cells of `_TREND`; empty cells for a group that was not described twice."""
+    """The cell of `_TREND`; an empty one for a group that was not described twice."""
     if trends is None:
         return []
-    return _trend(trends.get(group_id), rows) or [None, None]
+    return _trend(trends.get(group_id), rows) or [None]
 
 
 def _no_consumer(rows: Sequence[PartitionRow]) -> Iterator[str]:
@@ -432,15 +410,12 @@ def state_table(
         Column(title="STATE"),
         Column(title="ASSIGNOR", left_out=5),
         Column(title="MEMBERS", right=True),
-        Column(title="STATIC", right=True, left_out=2, key="static_members"),
-        Column(title="EPOCH", right=True, left_out=3, text=True),
-        Column(title="GENERATION", data=True),
-        Column(title="GROUP-EPOCH", data=True),
+        Column(title="STATIC", right=True, left_out=2),
+        Column(title="EPOCH", right=True, left_out=3),
         Column(title="LAG", right=True),
-        *([Column(title="LAG-TIME", right=True, text=True)] if times else []),
-        *([] if trends is None else _TREND),
+        *([Column(title="LAG-TIME", right=True)] if times else []),
+        *([] if trends is None else [_TREND]),
         Column(title="COORDINATOR", left_out=1),
-        Column(title="LAG-MS", right=True, data=True),
     ]
     shown = [
         (
@@ -464,21 +439,20 @@ def _state_row(snapshot: GroupSnapshot, *, times: bool, trend: list[Cell]) -> li
         snapshot.state,
         snapshot.assignor,
         len(snapshot.members),
-        _static_members(snapshot),
+        static_members(snapshot),
         snapshot.group_epoch if snapshot.group_epoch is not None else snapshot.generation,
-        snapshot.generation,
-        snapshot.group_epoch,
         snapshot.lag,
         *([_age(snapshot.lag_ms)] if times else []),
         *trend,
-        None if snapshot.coordinator is None else _node(snapshot.coordinator),
-        snapshot.lag_ms,
+        None if snapshot.coordinator is None else node_text(snapshot.coordinator),
     ]
 
 
-def _static_members(snapshot: GroupSnapshot) -> int:
+def static_members(snapshot: GroupSnapshot) -> int:
+    """How many members are static."""
     return sum(member.group_instance_id is not None for member in snapshot.members)
 
 
-def _node(node: CoordinatorNode) -> str:
+def node_text(node: CoordinatorNode) -> str:
+    """`1 (host:9092)`."""
     return f"{node.id} ({node.host}:{node.port})"

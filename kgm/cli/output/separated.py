@@ -9,9 +9,8 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from kgm.text.names import in_order
 from kgm.text.sanitize import csv_cell
-from kgm.text.wording import in_words, partitions_text
+from kgm.text.wording import in_words, partitions_text, subscription_text
 
 Row = Mapping[str, Any]
 #: The most characters of a record's key or value.
@@ -62,12 +61,6 @@ def data_text(data: Any) -> str:
     return text if len(text) <= _DATA_SHOWN else text[: _DATA_SHOWN - 3] + "..."
 
 
-def subscription_text(subscription: Row) -> str:
-    """`orders,/users-.*/`."""
-    regex = subscription["regex"]
-    return ",".join([*in_order(subscription["topics"] or ()), *([f"/{regex}/"] if regex else ())])
-
-
 def _library_text(library: Row) -> str | None:
     unknown = "unknown" if library["evidence"] else None
     return library["name"] or " or ".join(library["candidates"]) or unknown
@@ -88,20 +81,15 @@ def _who_text(who: Iterable[Row]) -> str:
     return "; ".join(f"{each['identity'] or '?'}: {in_words(each['what'])}" for each in who)
 
 
-def _labels_text(labels: Mapping[str, str]) -> str:
-    return ",".join(f"{key}={value}" for key, value in labels.items())
-
-
 #: The texts of values, by the last part of the path. Other lists are joined by commas.
 _TEXTS: Final[Mapping[str, Callable[[Any], str | None]]] = {
     **dict.fromkeys(("assignment", "target_assignment", "partitions_freed"), partitions_text),
     **dict.fromkeys(("flags", "active_tasks", "standby_tasks", "warmup_tasks", "connectors"), " ".join),
     "evidence": "; ".join,
-    "subscription": subscription_text,
+    "subscription": lambda one: subscription_text(one["topics"] or (), one["regex"]),
     "client_library": _library_text,
     "offsets": _places_text,
     "causes": _causes_text,
     "who": _who_text,
-    "labels": _labels_text,
     "data": data_text,
 }

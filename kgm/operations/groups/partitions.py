@@ -9,8 +9,8 @@ from typing import NamedTuple, Protocol
 
 from kgm.client import AdminClient
 from kgm.model.errors import AuthorizationError, ErrorCode, KgmError, NotFoundError
-from kgm.model.snapshot import GroupSnapshot, OffsetSnapshot
-from kgm.text.names import closest, places_of
+from kgm.model.snapshot import GroupSnapshot, MemberSnapshot, OffsetSnapshot
+from kgm.text.names import closest, natural, places_of
 
 
 class HasLag(Protocol):
@@ -40,6 +40,15 @@ class PartitionOrder(StrEnum):
             case _:
                 value = 0
         return value is None, -(value or 0)
+
+    def members(self, group: GroupSnapshot) -> list[MemberSnapshot]:
+        """The members of a group in this order."""
+        return sorted(group.members, key=lambda member: (*self.place(member), natural(member.identity)))
+
+    def offsets(self, group: GroupSnapshot) -> list[OffsetSnapshot]:
+        """The offsets of a group in this order."""
+        topics = places_of(row.topic for row in group.offsets)
+        return sorted(group.offsets, key=lambda row: (*self.place(row), topics[row.topic], row.partition))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -57,7 +57,10 @@ def peak(output, view, count):
     try:
         described = describe(cluster, DescriptionRequest(all_groups=True), PartitionOrder.LAG)
         tables = _tables(described, view, PartitionOrder.LAG, verbose=False, times=False, folds=True)
-        emit(report(described, tables, {"id": None, "bootstrap": ""}, view=view), OutputOptions(output=output))
+        emit(
+            report(described, tables, {"id": None, "bootstrap": ""}, view=view, order=PartitionOrder.LAG),
+            OutputOptions(output=output),
+        )
         assert described.described == count
         return tracemalloc.get_traced_memory()[1]
     finally:

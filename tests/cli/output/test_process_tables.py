@@ -6,12 +6,14 @@ from dataclasses import replace
 
 import pytest
 
+from kgm.cli.commands.describe import DescribeView, report
 from kgm.cli.output.group_tables import members_table
 from kgm.cli.output.output_options import OutputOptions
 from kgm.cli.output.report import Report, rendered
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.model.snapshot_json import snapshot_from_json
 from kgm.model.work import MemberWork, UserData
+from kgm.operations.groups.description import DescribedGroups
 from kgm.operations.groups.sink_tasks import SinkTask
 
 PROCESSES = ("0f0e8a44-0000-4000-8000-000000000001", "0f0e8a44-0000-4000-8000-000000000002")
@@ -66,6 +68,12 @@ def text(snapshot, output="table", sink_tasks=()):
     return rendered(Report(schema="kgm.describe/v1", data={}, tables=[table]), options)
 
 
+def as_csv(snapshot, sink_tasks=()):
+    described = DescribedGroups(groups=iter([snapshot]), sink_tasks=sink_tasks)
+    shown = report(described, [], {}, view=DescribeView.MEMBERS)
+    return [*csv.DictReader(io.StringIO(rendered(shown, OutputOptions(output="csv"))))]
+
+
 def test_a_line_for_each_process():
     lines = text(STREAMS).splitlines()
     of_process = {one: [line.split() for line in lines if one in line] for one in PROCESSES}
@@ -78,7 +86,7 @@ def test_a_line_for_each_process():
 def test_a_line_for_each_thread():
     wide = text(STREAMS, "wide")
     assert [wide.count(one) for one in PROCESSES] == [2, 2]
-    rows = list(csv.DictReader(io.StringIO(text(STREAMS, "csv"))))
+    rows = as_csv(STREAMS)
     assert [(row["process_id"], row["active_tasks"], row["standby_tasks"]) for row in rows] == [
         (PROCESSES[0], "0_0 1_0", ""), (PROCESSES[0], "0_1", "1_1"), (PROCESSES[1], "1_1", ""), (PROCESSES[1], "", ""),
     ]  # fmt: skip
@@ -104,9 +112,9 @@ def test_a_sink_connector_in_both_groups():
         "members are tasks of the sink connector jdbc of Kafka Connect, which workers of group connect run, by their "
         "client ids"
     )
-    (plain,) = csv.DictReader(io.StringIO(text(sink, "csv")))
+    (plain,) = as_csv(sink)
     assert (plain["worker_id"], plain["url"]) == ("", "")
-    (plain,) = csv.DictReader(io.StringIO(text(sink, "csv", sink_tasks=[SINK_TASK])))
+    (plain,) = as_csv(sink, [SINK_TASK])
     assert (plain["worker_id"], plain["url"]) == ("w-1", "http://w1:8083/")
 
 
