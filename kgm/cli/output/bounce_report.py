@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from kgm.cli.output.report import Cell, Column, Report, Table, count_cells, count_columns, with_range
+from kgm.cli.output.report import Cell, Column, Report, Table, with_range
 from kgm.text.durations import show_duration
 from kgm.text.wording import many, partitions_text
 
@@ -55,11 +55,45 @@ def report(predicted: PredictedBounce, where: dict[str, str | None] | None) -> R
             *_moves(predictions[0]),
             *(_timeline(prediction) for prediction in (predictions[0], *_standby(predictions))),
         ],
+        keys=_keys(predicted),
         names=[prediction.name for prediction in predictions],
         items=jsons,
+        rows=map(row, predictions, jsons),
         cluster=where,
         errors=[*predicted.errors, *predicted.failed_gates],
     )
+
+
+def _keys(predicted: PredictedBounce) -> list[str]:
+    """The columns of csv and tsv."""
+    return [
+        "name", *(["protocol"] if _is_mixed(predicted) else []), "assignor",
+        *spread_keys("rebalances", "generations", "moved_partitions", "handovers"),
+        *(["newcomers_wait_ms"] if predicted.plan.scale_out else []),
+        *(["refused_joins"] if _has_refused(predicted) else []), "exact", "draws",
+    ]  # fmt: skip
+
+
+def spread_keys(*names: str) -> list[str]:
+    """The columns of these numbers, and of the time without a consumer, with their ranges."""
+    spreads = {name: f"ranges.{name}" for name in names} | {"stopped_partition_ms": "stopped_partition_range_ms"}
+    return [
+        key for name, of in spreads.items() for key in (name, f"{name}_min={of}.min", f"{name}_max={of}.max")
+    ]  # fmt: skip
+
+
+def row(prediction: Prediction, item: dict[str, Any]) -> dict[str, Any]:
+    """The row of a prediction: its object without ranges that say too little."""
+    return item if prediction.meaningful_ranges else {**item, "ranges": None}
+
+
+def _is_mixed(predicted: PredictedBounce) -> bool:
+    """Whether the scenarios have different protocols."""
+    return len({prediction.protocol for prediction in predicted.predictions}) > 1
+
+
+def _has_refused(predicted: PredictedBounce) -> bool:
+    return any(prediction.typical.refused_joins for prediction in predicted.predictions)
 
 
 def sink_tables(sinks: Sequence[SinkForecast], group_id: str | None = None) -> list[Table]:
@@ -110,22 +144,16 @@ def _span(span_ms: Range) -> str:
 def _summary(predicted: PredictedBounce) -> Table:
     predictions = predicted.predictions
     has_new = bool(predicted.plan.scale_out)
-    is_mixed = len({prediction.protocol for prediction in predictions}) > 1
-    has_refused = any(prediction.typical.refused_joins for prediction in predictions)
+    is_mixed, has_refused = _is_mixed(predicted), _has_refused(predicted)
+    counts = ("REBALANCES", "GENERATIONS", "MOVED", "HANDOVERS", "STOPPED")
     columns = [
-        Column(title="SCENARIO", key="name"),
+        Column(title="SCENARIO"),
         *([Column(title="PROTOCOL")] if is_mixed else []),
         Column(title="ASSIGNOR"),
-        *count_columns("REBALANCES"),
-        *count_columns("GENERATIONS"),
-        *count_columns("MOVED", "moved_partitions"),
-        *count_columns("HANDOVERS"),
-        *count_columns("STOPPED", "stopped_partition_ms"),
-        *([Column(title="NEW WAIT", right=True, text=True)] if has_new else []),
-        *([Column(title="NEW WAIT", data=True, key="newcomers_wait_ms")] if has_new else []),
-        *([Column(title="REFUSED", right=True, key="refused_joins")] if has_refused else []),
-        Column(title="EXACT", text=True),
-        Column(title="EXACT", data=True),
+        *(Column(title=title, right=True) for title in counts),
+        *([Column(title="NEW WAIT", right=True)] if has_new else []),
+        *([Column(title="REFUSED", right=True)] if has_refused else []),
+        Column(title="EXACT"),
         Column(title="DRAWS", wide=True, right=True),
     ]
     rows: list[list[Cell]] = []
@@ -136,14 +164,14 @@ def _summary(predicted: PredictedBounce) -> Table:
                 prediction.name,
                 *([prediction.protocol] if is_mixed else []),
                 prediction.assignor,
-                *count_cells(typical.rebalances, ranges.rebalances if ranges else None),
-                *count_cells(typical.generations, ranges.generations if ranges else None),
-                *count_cells(typical.moved_partitions, ranges.moved_partitions if ranges else None),
-                *count_cells(typical.handovers, ranges.handovers if ranges else None),
-                *stopped_cells(prediction, stopped_text(prediction)),
-                *([_seconds(typical.newcomers_wait_ms), typical.newcomers_wait_ms] if has_new else []),
+                with_range(typical.rebalances, ranges.rebalances if ranges else None),
+                with_range(typical.generations, ranges.generations if ranges else None),
+                with_range(typical.moved_partitions, ranges.moved_partitions if ranges else None),
+                with_range(typical.handovers, ranges.handovers if ranges else None),
+                stopped_text(prediction),
+                *([_seconds(typical.newcomers_wait_ms)] if has_new else []),
                 *([typical.refused_joins] if has_refused else []),
-                *exact_cells(prediction),
+                exact_text(prediction),
                 prediction.draws,
             ]
         )
@@ -182,19 +210,9 @@ def stopped_text(prediction: Prediction) -> str:
     return f"{shown}s ({least}-{most})" if drawn.is_meaningful and least != most else f"{shown}s"
 
 
-def stopped_cells(prediction: Prediction, text: str) -> list[Cell]:
-    """The time without a consumer, as `count_cells`."""
-    return count_cells(prediction.typical.stopped_partition_ms, prediction.stopped_partition_range_ms, text)
-
-
 def exact_text(prediction: Prediction) -> str:
     """Whether the prediction is exact; if not, the number of draws that it is based on."""
     return "yes" if prediction.exact else f"no, {many(prediction.draws, 'draw')}"
-
-
-def exact_cells(prediction: Prediction) -> list[Cell]:
-    """For people, and for data formats."""
-    return [exact_text(prediction), "yes" if prediction.exact else "no"]
 
 
 def in_words(plan: Plan) -> str:

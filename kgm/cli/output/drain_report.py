@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kgm.cli.output.bounce_report import exact_cells, sink_tables, stopped_cells, stopped_text
+from kgm.cli.output.bounce_report import exact_text, row, sink_tables, spread_keys, stopped_text
 from kgm.cli.output.contracts.planning.drain import forecast_json, group_json, unpredicted_json
-from kgm.cli.output.report import Cell, Column, Report, Table, count_cells, count_columns
+from kgm.cli.output.report import Cell, Column, Report, Table, with_range
 from kgm.operations.drain.forecast import UnpredictedGroup
 from kgm.text.braces import as_list
 from kgm.text.durations import show_duration, typed_duration
@@ -20,6 +20,12 @@ _NOTES = (
     "HANDOVERS: how often a partition passes to another consumer; STOPPED: partition-seconds without a consumer; "
     "2 (1-3): typical (min-max)"
 )
+#: The columns of csv and tsv.
+_KEYS = (
+    "group_id", "type", "members", "drained_members", "members_left",
+    *spread_keys("rebalances", "handovers", "moved_partitions"), "exact", "most_partitions_before",
+    "most_partitions_after", "unowned_partitions", "tasks_without_copy", "empty", "thin", "reason",
+)  # fmt: skip
 _CAVEATS_SHOWN = 8
 #: The most members that one command names.
 _IDS_SHOWN = 8
@@ -31,6 +37,11 @@ def report(foreseen: DrainForecast, where: dict[str, str | None] | None) -> Repo
         schema=SCHEMA,
         data=forecast_json(foreseen),
         tables=[_table(foreseen), *_sinks(foreseen)],
+        keys=_KEYS,
+        rows=[
+            *(row(one.prediction, group_json(one)) for one in foreseen.groups),
+            *map(unpredicted_json, foreseen.unpredicted),
+        ],
         names=[one.group.group_id for one in foreseen.groups] + [one.group_id for one in foreseen.unpredicted],
         cluster=where,
         errors=[*foreseen.failed_gates, *foreseen.errors],
@@ -84,28 +95,21 @@ def _table(foreseen: DrainForecast) -> Table:
         Column(title="GROUP"),
         Column(title="TYPE", wide=True),
         Column(title="MEMBERS", right=True),
-        Column(title="DRAINED", right=True, text=True),
-        Column(title="DRAINED", data=True, key="drained_members"),
-        Column(title="LEFT", right=True, key="members_left"),
-        *count_columns("REBALANCES"),
-        *count_columns("HANDOVERS"),
-        *count_columns("MOVED", "moved_partitions", wide=True),
-        *count_columns("STOPPED", "stopped_partition_ms"),
-        Column(title="EXACT", left_out=1, text=True),
-        Column(title="EXACT", data=True),
-        Column(title="MOST PARTITIONS", wide=True, text=True),
-        Column(title="MOST PARTITIONS", data=True, key="most_partitions_before"),
-        Column(title="MOST PARTITIONS", data=True, key="most_partitions_after"),
-        *([Column(title="WARNING", text=True)] if has_warnings else []),
-        *(
-            Column(title=key, data=True, key=key)
-            for key in ("unowned_partitions", "tasks_without_copy", "empty", "thin")
-        ),
-        Column(title="NOT PREDICTED BECAUSE", data=not foreseen.unpredicted, key="reason"),
+        Column(title="DRAINED", right=True),
+        Column(title="LEFT", right=True),
+        Column(title="REBALANCES", right=True),
+        Column(title="HANDOVERS", right=True),
+        Column(title="MOVED", right=True, wide=True),
+        Column(title="STOPPED", right=True),
+        Column(title="EXACT", left_out=1),
+        Column(title="MOST PARTITIONS", wide=True),
+        *([Column(title="WARNING")] if has_warnings else []),
+        *([Column(title="NOT PREDICTED BECAUSE")] if foreseen.unpredicted else []),
     ]
-    rows = [_row(one, has_warnings=has_warnings) for one in foreseen.groups] + [
-        _row_of_unpredicted(one, len(columns)) for one in foreseen.unpredicted
-    ]
+    rows = [
+        [*_cells(one), *([warnings_of(one)] if has_warnings else []), *([None] if foreseen.unpredicted else [])]
+        for one in foreseen.groups
+    ] + [_cells_of_unpredicted(one, len(columns)) for one in foreseen.unpredicted]
     affected = len(foreseen.groups) + sum(one.taken is not None for one in foreseen.unpredicted)
     heading = f"{in_words(foreseen.drain)}: {many(foreseen.members_taken, 'member')} of {many(affected, 'group')}"
     return Table(
@@ -116,35 +120,25 @@ def _table(foreseen: DrainForecast) -> Table:
     )
 
 
-def _row(one: DrainedGroup, *, has_warnings: bool) -> list[Cell]:
+def _cells(one: DrainedGroup) -> list[Cell]:
     typical, ranges = one.prediction.typical, one.prediction.meaningful_ranges
     return [
         one.group.group_id,
         one.group.type,
         len(one.group.members),
         len(one.taken),
-        ",".join(one.taken),
         one.members_left,
-        *count_cells(typical.rebalances, ranges.rebalances if ranges else None),
-        *count_cells(typical.handovers, ranges.handovers if ranges else None),
-        *count_cells(typical.moved_partitions, ranges.moved_partitions if ranges else None),
-        *stopped_cells(one.prediction, stopped_text_of(one)),
-        *exact_cells(one.prediction),
+        with_range(typical.rebalances, ranges.rebalances if ranges else None),
+        with_range(typical.handovers, ranges.handovers if ranges else None),
+        with_range(typical.moved_partitions, ranges.moved_partitions if ranges else None),
+        stopped_text_of(one),
+        exact_text(one.prediction),
         f"{one.most_partitions_before} -> {one.most_partitions_after}",
-        one.most_partitions_before,
-        one.most_partitions_after,
-        *([warnings_of(one)] if has_warnings else []),
-        one.unowned_partitions,
-        ",".join(one.tasks_without_copy) or None,
-        "yes" if one.is_emptied else "no",
-        "yes" if one.is_thin else "no",
-        None,
     ]
 
 
-def _row_of_unpredicted(one: UnpredictedGroup, columns: int) -> list[Cell]:
-    taken = (None, None) if one.taken is None else (len(one.taken), ",".join(one.taken))
-    known: list[Cell] = [one.group_id, None, None, *taken]
+def _cells_of_unpredicted(one: UnpredictedGroup, columns: int) -> list[Cell]:
+    known: list[Cell] = [one.group_id, None, None, None if one.taken is None else len(one.taken)]
     return [*known, *[None] * (columns - len(known) - 1), one.reason.message]
 
 

@@ -21,8 +21,3 @@ class OutputOptions:
     def is_data(self) -> bool:
         """Whether stdout is for a program rather than for a person."""
         return self.output not in ("table", "wide")
-
-    @property
-    def has_tables(self) -> bool:
-        """Whether the output format is made of tables."""
-        return self.output not in ("json", "yaml", "ndjson", "name")

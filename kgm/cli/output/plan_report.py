@@ -20,6 +20,13 @@ if TYPE_CHECKING:
     from kgm.operations.plan.session_advice import SessionAdvice
 
 SCHEMA = "kgm.plan/v1"
+#: The columns of csv and tsv.
+_KEYS = (
+    "flags", "rebalances=costs.rebalances", "handovers=costs.handovers",
+    "stopped_partition_ms=costs.stopped_partition_ms", "duration_ms=costs.duration_ms",
+    "fewest_consumed_percent=costs.fewest_consumed_percent", "exact=scenario.exact",
+    "tasks_without_copy=costs.tasks_without_copy",
+)  # fmt: skip
 _NOTE = (
     "STOPPED: partition-seconds without a consumer; CONSUMED: the lowest share of partitions with a consumer at any "
     "time; both are the median or the worst of all draws, times are never exact"
@@ -51,16 +58,16 @@ def report(output: PlanOutput) -> Report:
     """The report."""
     found = output.found
     plans = [{**plan_json(one), "rollout": output.rollout(one)} for one in found.plans]
-    closest = found.closest
+    closest = None if found.closest is None else {
+        **plan_json(found.closest, found.closest_exceeds), "rollout": output.rollout(found.closest)
+    }  # fmt: skip
     data = {
         "group_id": found.group.group_id,
         "minimise": found.task.objective.value,
         "limits": limits_json(found),
         "plan": found.base.to_json(),
         "plans": plans,
-        "closest": None
-        if closest is None
-        else {**plan_json(closest, found.closest_exceeds), "rollout": output.rollout(closest)},
+        "closest": closest,
         "what_ifs": [what_if_json(one) for one in found.what_ifs],
         "what_ifs_not_played": [
             {"name": name, "reason": error.message} for name, error in sorted(found.not_played.items())
@@ -77,25 +84,18 @@ def report(output: PlanOutput) -> Report:
         schema=SCHEMA,
         data=data,
         tables=[_plans(output), *_sinks(found), *_what_ifs(found), *advice],
+        keys=_KEYS,
         names=[" ".join(one.shape.words) for one in found.plans],
         items=plans,
+        rows=plans if closest is None else [closest],
         cluster=output.where,
         errors=[] if output.failure is None else [output.failure],
     )
 
 
-def _columns(first: str, key: str) -> list[Column]:
-    return [
-        Column(title=first, key=key),
-        Column(title="REBALANCES", right=True),
-        Column(title="HANDOVERS", right=True),
-        Column(title="STOPPED", right=True, text=True),
-        Column(title="DURATION", right=True, text=True),
-        Column(title="CONSUMED", right=True, text=True),
-        Column(title="STOPPED", data=True, key="stopped_partition_ms"),
-        Column(title="DURATION", data=True, key="duration_ms"),
-        Column(title="CONSUMED", data=True, key="fewest_consumed_percent"),
-    ]
+def _columns(first: str) -> list[Column]:
+    titles = ("REBALANCES", "HANDOVERS", "STOPPED", "DURATION", "CONSUMED")
+    return [Column(title=first), *(Column(title=title, right=True) for title in titles)]
 
 
 def _cells(costs: PlanCosts) -> list[Cell]:
@@ -105,9 +105,6 @@ def _cells(costs: PlanCosts) -> list[Cell]:
         f"{costs.stopped_partition_ms / 1000:.1f}s",
         show_duration(costs.took_ms),
         f"{costs.fewest_consumed_percent}%",
-        costs.stopped_partition_ms,
-        costs.took_ms,
-        costs.fewest_consumed_percent,
     ]
 
 
@@ -137,13 +134,13 @@ def _plans(output: PlanOutput) -> Table:
             " ".join(one.shape.words),
             *_cells(one.costs),
             "yes" if one.prediction.exact else "no",
-            one.costs.tasks_without_copy,
+            *([one.costs.tasks_without_copy] if is_streams else []),
         ]
         for one in shown
     ]
     heading = f"{found.group.group_id}  {_asked(found)}, lowest {found.task.objective.value} first"
-    columns = [*_columns("PLAN", "flags"), Column(title="EXACT")]
-    columns.append(Column(title="NO COPY", right=True, data=not is_streams, key="tasks_without_copy"))
+    columns = [*_columns("PLAN"), Column(title="EXACT")]
+    columns += [Column(title="NO COPY", right=True)] if is_streams else []
     return Table(columns=columns, rows=rows, heading=heading, notes=notes)
 
 
@@ -184,7 +181,7 @@ def _what_ifs(found: FoundPlans) -> list[Table]:
         ]
         for one in found.what_ifs
     ]
-    columns = [*_columns("WHAT IF", "name"), Column(title="PLAN"), Column(title="EXCEEDS"), Column(title="NEEDS")]
+    columns = [*_columns("WHAT IF"), Column(title="PLAN"), Column(title="EXCEEDS"), Column(title="NEEDS")]
     notes = [
         f"{one.name}: if {one.death.member} dies, partitions are stopped for "
         f"{one.death.stopped_partition_ms / 1000:.1f}s in total, instead of "

@@ -21,7 +21,7 @@ from kgm.cli.output.table_text import TableStyle, columns_that_fit, fold, styled
 from kgm.client import AdminClient
 from kgm.model.errors import KgmError
 from kgm.text.names import visible
-from kgm.text.sanitize import clean, csv_cell, json_text, name_line
+from kgm.text.sanitize import clean, json_text, name_line
 from kgm.text.timestamps import rfc3339
 
 if TYPE_CHECKING:
@@ -30,10 +30,6 @@ if TYPE_CHECKING:
 Cell = str | int | None
 #: Characters with a meaning in Markdown: a backslash takes it away, except from tags and entities.
 _MARKDOWN = r"[\\|<>&\[\]`*~]"
-#: The JSON keys of columns that have shorter titles, in every command.
-_KEYS = {
-    "GROUP": "group_id", "INSTANCE-ID": "group_instance_id", "HOST": "client_host", "TARGET": "target_assignment",
-}  # fmt: skip
 #: Output is written in pieces of at least this many characters, except the last.
 _AT_ONCE = 1 << 16
 _ENTITIES = {"<": "&lt;", ">": "&gt;", "&": "&amp;"}
@@ -41,24 +37,20 @@ _ENTITIES = {"<": "&lt;", ">": "&gt;", "&": "&amp;"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """A column: `wide` ones show with -o wide and in data formats, `data` ones in data formats only, `text` ones never
-    there. key: its name in data formats, if that is not its title.
+    """A column of a table for people; `wide` ones show with -o wide only.
 
     left_out: at a terminal that is too narrow, columns are left out in this order, after columns without values; None:
     never left out."""
 
     title: str
     wide: bool = False
-    data: bool = False
-    text: bool = False
     right: bool = False
     left_out: int | None = None
-    key: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """Rows under columns. `heading` and `notes` are lines around the table for people, never in data formats."""
+    """Rows under columns. `heading` and `notes` are lines around the table."""
 
     columns: Sequence[Column]
     rows: Sequence[Sequence[Cell]]
@@ -128,14 +120,11 @@ def _pieces(report: Report, options: OutputOptions) -> Iterator[str]:
         case "name":
             yield from (name_line(name) + "\n" for name in report.names)
         case "csv" | "tsv":
-            if report.keys:
-                from kgm.cli.output.separated import separated
+            from kgm.cli.output.separated import separated
 
-                rows = report.items if report.rows is None else report.rows
-                mark = "," if options.output == "csv" else "\t"
-                yield from separated(rows, report.keys, mark, headers=options.headers)
-            else:
-                yield from _separated(report, options)
+            rows = report.items if report.rows is None else report.rows
+            mark = "," if options.output == "csv" else "\t"
+            yield from separated(rows, report.keys, mark, headers=options.headers)
         case "markdown":
             yield from _joined(_markdown(table, options) for table in report.tables)
         case _:
@@ -231,40 +220,10 @@ def _cells(values: Sequence[Cell]) -> Sequence[str]:
     return [*map(_cell, values)]
 
 
-def _separated(report: Report, options: OutputOptions) -> Iterator[str]:
-    mark = "," if options.output == "csv" else "\t"
-    titles = None
-    for table in report.tables:
-        shown = [i for i, column in enumerate(table.columns) if not column.text]
-        own = [_key(table.columns[i]) for i in shown]
-        if titles is None:
-            titles = own
-            if options.headers:
-                yield mark.join(titles) + "\n"
-        if own == titles:
-            yield "".join(mark.join(_csv_value(row[i], mark) for i in shown) + "\n" for row in table.rows)
-
-
-def _key(column: Column) -> str:
-    """The name of a column in data formats, as in JSON."""
-    title = column.title
-    return column.key or _KEYS.get(title) or title.lower().replace("-", "_").replace(" ", "_")
-
-
-def _csv_value(value: Cell, mark: str) -> str:
-    """A cell as RFC 4180 writes it. In CSV a semicolon is quoted too: some spreadsheets split cells at it."""
-    if value is None:
-        return ""
-    text = csv_cell(value) if isinstance(value, str) else str(value)
-    if '"' in text or mark in text or (mark == "," and ";" in text):
-        return '"' + text.replace('"', '""') + '"'
-    return text
-
-
 def _markdown(table: Table, options: OutputOptions) -> str:
     from tabulate import tabulate
 
-    shown = [i for i, column in enumerate(table.columns) if not column.data and not column.wide]
+    shown = [i for i, column in enumerate(table.columns) if not column.wide]
     rows = [[markdown_text(_cell(row[i])) for i in shown] for row in table.rows]
     headers = [table.columns[i].title for i in shown] if options.headers else ()
     title = f"{markdown_text(clean(table.heading))}\n\n" if table.heading else ""
@@ -280,7 +239,7 @@ def markdown_text(text: str) -> str:
 def table_text(table: Table, options: OutputOptions, style: TableStyle) -> str:
     """One table for people."""
     wide = options.output == "wide"
-    shown = [i for i, column in enumerate(table.columns) if not column.data and (wide or not column.wide)]
+    shown = [i for i, column in enumerate(table.columns) if wide or not column.wide]
     titles = [table.columns[i].title for i in shown]
     rows: list[Sequence[str]] = [*zip(*(_cells([row[i] for row in table.rows]) for i in shown), strict=True)]
     left_out: list[str] = []
@@ -316,23 +275,6 @@ def style_for(options: OutputOptions) -> TableStyle:
 def with_range(typical: int, drawn: Range | None) -> str:
     """`2 (1-3)`: typical, and minimum and maximum."""
     return f"{typical} ({drawn.min}-{drawn.max})" if drawn is not None and drawn.min != drawn.max else str(typical)
-
-
-def count_columns(title: str, key: str | None = None, *, wide: bool = False) -> list[Column]:
-    """The columns of `count_cells`: one for people, three in data formats. key: the key in JSON, if it is not the
-    title."""
-    name = key or title.lower()
-    return [
-        Column(title=title, right=True, text=True, wide=wide),
-        *(Column(title=title, data=True, key=f"{name}{end}") for end in ("", "_min", "_max")),
-    ]
-
-
-def count_cells(typical: int, drawn: Range | None, text: str | None = None) -> list[Cell]:
-    """A number with its range; data formats have no range if there is none. text: what people see, if it is not the
-    number itself."""
-    shown = with_range(typical, drawn) if text is None else text
-    return [shown, typical, *((None, None) if drawn is None else (drawn.min, drawn.max))]
 
 
 def wants_color(options: OutputOptions, stream: TextIO) -> bool:

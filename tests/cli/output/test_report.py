@@ -29,10 +29,14 @@ COLUMNS = [
 ]
 
 
+KEYS = ("group_instance_id", "member_id", "lag", "note")
+
+
 def report(*rows):
     return Report(
-        schema="kgm.test/v1", data={}, names=[row[0] for row in rows], tables=[Table(columns=COLUMNS, rows=rows)]
-    )
+        schema="kgm.test/v1", data={}, names=[row[0] for row in rows], tables=[Table(columns=COLUMNS, rows=rows)],
+        keys=KEYS, items=[dict(zip(KEYS, row, strict=True)) for row in rows],
+    )  # fmt: skip
 
 
 def shown(text_format, *rows, **common):
@@ -46,6 +50,7 @@ def test_every_text_format_is_clean(text_format):
             Report(
                 schema="kgm.test/v1", data={}, names=[text],
                 tables=[Table(columns=[Column(title="ID"), Column(title="N", right=True)], rows=[[text, 1]], heading=text, notes=[text])],
+                keys=["id", "n"], items=[{"id": text, "n": 1}],
             ),
             RunOptions(output=text_format, color="never"),
         )  # fmt: skip
