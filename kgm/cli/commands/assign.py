@@ -14,6 +14,7 @@ import typer
 
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import output_options_with
+from kgm.cli.output.object_cells import object_table
 from kgm.cli.output.report import Cell, Column, Report, Table, emit
 from kgm.model.errors import MissingFileError, UsageError
 from kgm.text.input_files import MOST_BYTES, open_input
@@ -23,8 +24,14 @@ if TYPE_CHECKING:
     from kgm.model.assignment import Move
 
 SCHEMA = "kgm.assign/v1"
-#: The columns of csv and tsv.
-_KEYS = ("case", "assignor", "member_id", "topic", "partitions", "count")
+_COLUMNS = {
+    "case": Column(title="CASE"),
+    "assignor": Column(title="ASSIGNOR", wide=True),
+    "member_id": Column(title="MEMBER-ID"),
+    "topic": Column(title="TOPIC"),
+    "partitions": Column(title="PARTITIONS"),
+    "count": Column(title="COUNT", right=True),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,7 +165,7 @@ def _report(answers: Sequence[AssignedCase]) -> Report:
         schema=SCHEMA,
         data={"cases": [case_json(one.case, one.assignment) for one in answers]},
         tables=tables,
-        keys=_KEYS,
+        keys=[*_COLUMNS],
         rows=_rows(answers),
         names=[member for one in answers for member in one.assignment],
     )
@@ -172,27 +179,18 @@ def _rows(answers: Sequence[AssignedCase]) -> Iterator[dict[str, Cell]]:
         for member, topics in one.assignment.items():
             start = (_label(one.case.case), one.case.assignor, member)
             for topic, numbers in topics.items():
-                yield dict(zip(_KEYS, (*start, topic, as_ranges(numbers), len(numbers)), strict=True))
+                yield dict(zip(_COLUMNS, (*start, topic, as_ranges(numbers), len(numbers)), strict=True))
             if not topics:
-                yield dict(zip(_KEYS, (*start, None, None, 0), strict=True))
+                yield dict(zip(_COLUMNS, (*start, None, None, 0), strict=True))
 
 
 def _assignment_table(answers: Sequence[AssignedCase]) -> Table:
     from kgm.model.assignment import count
     from kgm.text.wording import many
 
-    rows = [[*row.values()] for row in _rows(answers)]
-    columns = [
-        Column(title="CASE"),
-        Column(title="ASSIGNOR", wide=True),
-        Column(title="MEMBER-ID"),
-        Column(title="TOPIC"),
-        Column(title="PARTITIONS"),
-        Column(title="COUNT", right=True),
-    ]
     assigned = sum(count(topics) for one in answers for topics in one.assignment.values())
     note = f"{many(len(answers), 'case')}, {many(assigned, 'partition')} assigned"
-    return Table(columns=columns, rows=rows, notes=[note])
+    return object_table(_COLUMNS, _rows(answers), notes=[note])
 
 
 def _loads_and_moves(answer: AssignedCase) -> list[Table]:

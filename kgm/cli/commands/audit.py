@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,7 +13,8 @@ import typer
 
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import output_options
-from kgm.cli.output.report import Column, Report, Table, emit
+from kgm.cli.output.object_cells import object_table
+from kgm.cli.output.report import Column, Report, emit
 from kgm.model.errors import ConditionNotMet, UsageError
 
 if TYPE_CHECKING:
@@ -22,28 +22,24 @@ if TYPE_CHECKING:
 
 SCHEMA = "kgm.audit/v1"
 _BREAKS_SHOWN = 5
-_COLUMNS = (
-    Column(title="TIME"),
-    Column(title="OPERATOR"),
-    Column(title="GROUP"),
-    Column(title="INSTANCE-ID"),
-    Column(title="MEMBER-ID", wide=True),
-    Column(title="ACTION", wide=True),
-    Column(title="RESULT"),
-    Column(title="LIVENESS", wide=True),
-    Column(title="ERROR", wide=True),
-    Column(title="REASON"),
-    Column(title="CLUSTER"),
-    Column(title="NOTE"),
-    Column(title="UID", wide=True),
-    Column(title="CLIENT-HOST", wide=True),
-    Column(title="FINISHED", wide=True),
-)
-#: The columns of csv and tsv. All but the last are also those of the table, whose operators have their hosts.
-_KEYS = (
-    "time", "operator", "group_id", "group_instance_id", "member_id", "action", "result", "verdict", "error", "reason",
-    "cluster_id", "note", "uid", "client_host", "finished_at", "host",
-)  # fmt: skip
+_COLUMNS = {
+    "time": Column(title="TIME"),
+    "operator_and_host": Column(title="OPERATOR"),
+    "group_id": Column(title="GROUP"),
+    "group_instance_id": Column(title="INSTANCE-ID"),
+    "member_id": Column(title="MEMBER-ID", wide=True),
+    "action": Column(title="ACTION", wide=True),
+    "result": Column(title="RESULT"),
+    "verdict": Column(title="LIVENESS", wide=True),
+    "error": Column(title="ERROR", wide=True),
+    "reason": Column(title="REASON"),
+    "cluster_id": Column(title="CLUSTER"),
+    "note": Column(title="NOTE"),
+    "uid": Column(title="UID", wide=True),
+    "client_host": Column(title="CLIENT-HOST", wide=True),
+    "finished_at": Column(title="FINISHED", wide=True),
+}
+_KEYS = ("time", "operator", *[*_COLUMNS][2:], "host")
 
 
 @output_options
@@ -98,7 +94,7 @@ def audit(
                 "torn_lines": found.torn,
                 "problems": [] if failure is None else list(failure.facts),
             },
-            tables=[_table(items)],
+            tables=[object_table(_COLUMNS, ({**one, "operator_and_host": _operator_and_host(one)} for one in items))],
             keys=_KEYS,
             names=[one.group_instance_id or one.member_id or one.group_id or "?" for one in kept],
             items=items,
@@ -152,13 +148,8 @@ def _is_running(pid: int) -> bool:
     return pid > 0
 
 
-def _table(items: Sequence[dict[str, Any]]) -> Table:
-    operators = [f"{one['operator'] or '?'}@{one['host'] or '?'}" for one in items]
-    rows = [
-        [one["time"], operator, *(one[key] for key in _KEYS[2:-1])]
-        for one, operator in zip(items, operators, strict=True)
-    ]
-    return Table(columns=_COLUMNS, rows=rows)
+def _operator_and_host(one: dict[str, Any]) -> str:
+    return f"{one['operator'] or '?'}@{one['host'] or '?'}"
 
 
 def parse_since(text: str, now: float) -> str:

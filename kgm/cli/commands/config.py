@@ -9,7 +9,8 @@ import typer
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options, output_options
 from kgm.cli.output.notices import Notices
-from kgm.cli.output.report import Cell, Column, Report, Table, emit
+from kgm.cli.output.object_cells import object_table
+from kgm.cli.output.report import Column, Report, emit
 
 if TYPE_CHECKING:
     from kgm.cli.output.redaction import ShownSetting
@@ -39,18 +40,19 @@ def view(
     if options.other_cluster is not None:
         notices.warn(f"{options.other_cluster}; {options.bootstrap} is used")
     settings = [*_own_options(options), *_client_settings(options)]
-    columns = [Column(title="KEY"), Column(title="VALUE"), *([Column(title="ORIGIN")] if show_origin else [])]
-    rows: list[list[Cell]] = [[one.key, one.text, *([one.origin] if show_origin else [])] for one in settings]
+    columns = {"key": Column(title="KEY"), "value": Column(title="VALUE")}
+    columns |= {"origin": Column(title="ORIGIN")} if show_origin else {}
+    rows = [{"key": one.key, "value": one.text, "origin": one.origin} for one in settings]
     items = [setting_json(one) for one in settings]
     emit(
         Report(
             schema="kgm.config-view/v1",
             data={"profile": options.profile, "settings": items},
-            tables=[Table(columns=columns, rows=rows)],
+            tables=[object_table(columns, rows)],
             keys=("key", "value", "origin"),
             names=[one.key for one in settings],
             items=items,
-            rows=({**item, "value": one.text} for item, one in zip(items, settings, strict=True)),
+            rows=rows,
         ),
         options,
     )
@@ -118,17 +120,17 @@ def list_profiles(*, options: RunOptions) -> None:
                 "default": name == default,
             }
         )
-    columns = [
-        Column(title="NAME"), Column(title="BOOTSTRAP-SERVER"), Column(title="EXPECT-CLUSTER-ID"),
-        Column(title="COMMAND-CONFIG"), Column(title="DEFAULT"),
-    ]  # fmt: skip
-    rows: list[list[Cell]] = [[*list(one.values())[:-1], "yes" if one["default"] else "no"] for one in items]
+    columns = {
+        "name": Column(title="NAME"), "bootstrap_server": Column(title="BOOTSTRAP-SERVER"),
+        "expect_cluster_id": Column(title="EXPECT-CLUSTER-ID"), "command_config": Column(title="COMMAND-CONFIG"),
+        "default": Column(title="DEFAULT"),
+    }  # fmt: skip
     emit(
         Report(
             schema="kgm.config-list/v1",
             data={"file": str(file), "profiles": items},
-            tables=[Table(columns=columns, rows=rows)],
-            keys=("name", "bootstrap_server", "expect_cluster_id", "command_config", "default"),
+            tables=[object_table(columns, items)],
+            keys=[*columns],
             names=names,
             items=items,
         ),
@@ -161,20 +163,16 @@ def check(
     )
     errors = list(tested.errors)
     items = [check_json(check) for check in tested.checks]
-    columns = [
-        Column(title="STEP"),
-        Column(title="WHERE"),
-        Column(title="RESULT"),
-        Column(title="MS", right=True),
-        Column(title="DETAIL"),
-    ]
-    rows: list[list[Cell]] = [[c.step, c.where, c.result, c.took_ms, c.detail or None] for c in tested.checks]
+    columns = {
+        "step": Column(title="STEP"), "where": Column(title="WHERE"), "result": Column(title="RESULT"),
+        "took_ms": Column(title="MS", right=True), "detail": Column(title="DETAIL"),
+    }  # fmt: skip
     emit(
         Report(
             schema="kgm.config-test/v1",
             data={"security_protocol": security.name, "checks": items},
-            tables=[Table(columns=columns, rows=rows)],
-            keys=("step", "where", "result", "took_ms", "detail"),
+            tables=[object_table(columns, items)],
+            keys=[*columns],
             names=[check.step for check in tested.checks if check.error is not None],
             items=items,
             cluster={"id": tested.cluster_id, "bootstrap": bootstrap},

@@ -12,9 +12,10 @@ from kgm.cli.change_run import ChangeRun, refuse_without_terminal
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
 from kgm.cli.options.words import topic_names
-from kgm.cli.output.report import Cell, Column, Report, Table, cluster_json
+from kgm.cli.output.object_cells import object_table
+from kgm.cli.output.report import Column, Report, cluster_json
 from kgm.cli.stop_signal import interrupted_by_signals
-from kgm.model.errors import KgmError, error_name
+from kgm.model.errors import KgmError
 from kgm.text.wording import group_command, many, partitions_text, typed
 
 if TYPE_CHECKING:
@@ -27,11 +28,11 @@ if TYPE_CHECKING:
     from kgm.operations.deletion.request import DeletionRequest
 
 SCHEMA = "kgm.delete-groups/v1"
-#: The columns of csv and tsv.
-_KEYS = (
-    "group_id", "topic", "result", "verdict=idleness.verdict", "last_use_at=idleness.last_use_at", "committed=offsets",
-    "error", "note", "evidence=idleness.evidence",
-)  # fmt: skip
+_TITLES = {
+    "group_id": "GROUP", "topic": "TOPIC", "result": "RESULT", "verdict=idleness.verdict": "VERDICT",
+    "last_use_at=idleness.last_use_at": "LAST-USE", "committed=offsets": "COMMITTED", "error": "ERROR", "note": "NOTE",
+    "evidence=idleness.evidence": "EVIDENCE",
+}  # fmt: skip
 _NOTHING = "nothing was deleted"
 #: The most groups that a hint names.
 _MOST_NAMES = 20
@@ -201,6 +202,7 @@ class _Run(ChangeRun["PreparedDeletion", "DeletionResult"]):
         from kgm.cli.output.contracts.changes import deletion_json
 
         rows = [deletion_json(one) for one in results]
+        shown = [{**row, "note": _note(one)} for row, one in zip(rows, results, strict=True)]
         return Report(
             schema=SCHEMA,
             data={
@@ -210,25 +212,13 @@ class _Run(ChangeRun["PreparedDeletion", "DeletionResult"]):
                 "results": rows,
                 "warnings": list(warnings),
             },
-            tables=[_table(results)],
-            keys=_KEYS,
+            tables=[object_table({key: Column(title=title) for key, title in _TITLES.items()}, shown)],
+            keys=[*_TITLES],
             names=[one.target.id for one in results],
             items=rows,
-            rows=({**row, "note": _note(one)} for row, one in zip(rows, results, strict=True)),
+            rows=shown,
             cluster=cluster_json(self._cluster),
         )
-
-
-def _table(results: Sequence[DeletionResult]) -> Table:
-    titles = ("GROUP", "TOPIC", "RESULT", "VERDICT", "LAST-USE", "COMMITTED", "ERROR", "NOTE", "EVIDENCE")
-    rows: list[list[Cell]] = [
-        [
-            one.target.group_id, one.target.topic, str(one.result), str(one.idleness.verdict), one.last_use_at,
-            partitions_text(one.target.partitions) or None, error_name(one.error), _note(one), one.idleness.why,
-        ]
-        for one in results
-    ]  # fmt: skip
-    return Table(columns=[Column(title=title) for title in titles], rows=rows)
 
 
 def _note(one: DeletionResult) -> str | None:

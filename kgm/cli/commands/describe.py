@@ -20,7 +20,7 @@ from kgm.model.snapshot import GroupSnapshot
 from kgm.operations.groups.description import DescribedGroups
 from kgm.operations.groups.partitions import PartitionFilter, PartitionOrder
 from kgm.operations.groups.trends import GroupTrends
-from kgm.text.names import in_order, natural
+from kgm.text.names import in_order
 
 SCHEMA = "kgm.describe/v1"
 #: Formats for people, which have one line per process.
@@ -294,10 +294,7 @@ def _rows(described: DescribedGroups, view: DescribeView, order: PartitionOrder)
             for row in described.partitions or ():
                 yield group_rows.partition_row(row, described.trends)
         case DescribeView.STATE:
-            places = ((order.place(one), group_rows.state_row(one, described.trends)) for one in described.groups)
-            is_in_order = order is PartitionOrder.NAME
-            by_lag = places if is_in_order else sorted(places, key=lambda one: (*one[0], natural(one[1]["group_id"])))
-            yield from (row for _, row in by_lag)
+            yield from group_rows.state_rows(described.groups, order, described.trends)
         case DescribeView.OFFSETS:
             for snapshot in described.groups:
                 yield from group_rows.offset_rows(snapshot, order, _trends_of(snapshot, described))

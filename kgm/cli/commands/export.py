@@ -7,6 +7,7 @@ import json
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,7 +16,8 @@ import typer
 from kgm.cli.options.listen_address import address_text, is_loopback, parse_listen
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
-from kgm.cli.output.report import Column, Report, Table, cluster_json, emit
+from kgm.cli.output.object_cells import object_table
+from kgm.cli.output.report import Column, Report, cluster_json, emit
 from kgm.cli.output.streams import write_stdout
 from kgm.cli.stop_signal import stopped_by_sigterm
 from kgm.model.distribution import install_command
@@ -157,11 +159,14 @@ def _print(collector: GroupCollector, options: RunOptions) -> None:
         exit_with(collection.errors, done=len(collection.series.group_ids))
         return
     shown = families(collection)
+    columns = {
+        "name": Column(title="METRIC"), "labels": Column(title="LABELS"), "value": Column(title="VALUE", right=True)
+    }  # fmt: skip
     report = Report(
         schema=SCHEMA,
         data=collection_json(collection, shown),
-        tables=map(_table, [shown]),
-        keys=("name", "labels", "value"),
+        tables=map(partial(object_table, columns), [_rows(shown)]),
+        keys=[*columns],
         names=collection.series.group_ids,
         items=map(family_json, shown),
         rows=_rows(shown),
@@ -178,11 +183,6 @@ def _rows(families: Sequence[Metric]) -> Iterator[dict[str, str]]:
         for one in family.samples:
             labels = ",".join(f"{key}={value}" for key, value in one.labels.items())
             yield {"name": one.name, "labels": labels, "value": f"{one.value:.15g}"}
-
-
-def _table(families: Sequence[Metric]) -> Table:
-    columns = [Column(title="METRIC"), Column(title="LABELS"), Column(title="VALUE", right=True)]
-    return Table(columns=columns, rows=[[*row.values()] for row in _rows(families)])
 
 
 def _serve(collector: GroupCollector, listener: MetricsListener, interval_ms: int) -> None:

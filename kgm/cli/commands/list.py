@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from typing import Annotated
 
@@ -11,12 +10,10 @@ import typer
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
 from kgm.cli.options.words import known_word, split_words, topic_names
-from kgm.cli.output.report import Cell, Column, Report, Table, cluster_json, emit
-from kgm.operations.groups.listing import GroupRow
+from kgm.cli.output.object_cells import object_table
+from kgm.cli.output.report import Column, Report, cluster_json, emit
 
 SCHEMA = "kgm.list/v1"
-#: The first columns of csv and tsv.
-_KEYS = ("group_id", "type", "state", "members")
 
 
 @cluster_options
@@ -72,12 +69,21 @@ def list_groups(
     errors = table.errors
     is_all = match is None and not state and not kind and not topics and not errors
     store_names(options, seen, listed=names, is_all=is_all)
+    columns = {
+        "group_id": Column(title="GROUP"),
+        "type": Column(title="TYPE"),
+        "state": Column(title="STATE"),
+        "members": Column(title="MEMBERS", right=True),
+        **({"lag": Column(title="LAG", right=True)} if lag else {}),
+        "protocol_type": Column(title="PROTOCOL-TYPE", wide=True),
+        "coordinator=coordinator.id": Column(title="COORDINATOR", wide=True, right=True),
+    }
     emit(
         Report(
             schema=SCHEMA,
             data={"groups": map(group_json, table.rows), "unread": unread_json(missing)},
-            tables=map(partial(_table, lag=lag), [table.rows]),
-            keys=(*_KEYS, *(["lag"] if lag else []), "protocol_type", "coordinator=coordinator.id"),
+            tables=map(partial(object_table, columns), [map(group_json, table.rows)]),
+            keys=[*columns],
             names=names,
             items=map(group_json, table.rows),
             cluster=where,
@@ -86,28 +92,3 @@ def list_groups(
         options,
     )
     exit_with(errors, done=len(table.rows))
-
-
-def _table(listed: Sequence[GroupRow], *, lag: bool) -> Table:
-    columns = [
-        Column(title="GROUP"),
-        Column(title="TYPE"),
-        Column(title="STATE"),
-        Column(title="MEMBERS", right=True),
-        *([Column(title="LAG", right=True)] if lag else []),
-        Column(title="PROTOCOL-TYPE", wide=True),
-        Column(title="COORDINATOR", wide=True, right=True),
-    ]
-    rows: list[list[Cell]] = [
-        [
-            row.group_id,
-            row.type,
-            row.state,
-            row.members,
-            *([row.lag] if lag else []),
-            row.protocol_type,
-            None if row.coordinator is None else row.coordinator.id,
-        ]
-        for row in listed
-    ]
-    return Table(columns=columns, rows=rows)

@@ -14,14 +14,14 @@ from kgm.cli.options.plan_options import plan_option
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
 from kgm.cli.options.words import listed_ids
-from kgm.cli.output.report import Cell, Column, Report, Table, cluster_json
+from kgm.cli.output.object_cells import object_table
+from kgm.cli.output.report import Column, Report, cluster_json
 from kgm.cli.stop_signal import interrupted_by_signals
-from kgm.model.errors import KgmError, error_name
+from kgm.model.errors import KgmError
 from kgm.text.wording import group_command, many
 
 if TYPE_CHECKING:
     from kgm.client import AdminClient
-    from kgm.model.assignment import Move
     from kgm.operations.audit.audit_log import AuditTrail
     from kgm.operations.change.carrying_out import StaleVerdictError
     from kgm.operations.change.report import ChangeReport
@@ -30,11 +30,6 @@ if TYPE_CHECKING:
     from kgm.operations.removal.request import RemovalRequest
 
 SCHEMA = "kgm.remove-members/v1"
-#: The columns of csv and tsv.
-_KEYS = (
-    "group_instance_id", "member_id", "result", "liveness=liveness.verdict", "error", "partitions_freed", "note",
-    "evidence=liveness.evidence",
-)  # fmt: skip
 
 
 @cluster_options
@@ -229,6 +224,7 @@ class _Run(ChangeRun["PreparedRemoval", "MemberResult"]):
     def _report(self, prepared: PreparedRemoval, results: Sequence[MemberResult], warnings: Sequence[str]) -> Report:
         from kgm.cli.output.contracts.changes import removal_json
         from kgm.cli.output.contracts.groups import moves_json
+        from kgm.text.wording import moves_text
 
         rows = [removal_json(one) for one in results]
         moves = prepared.moves.moves
@@ -240,14 +236,28 @@ class _Run(ChangeRun["PreparedRemoval", "MemberResult"]):
             "moves_expected": None if moves is None else moves_json(moves),
             "warnings": [*warnings, *prepared.moves.notes],
         }
+        shown = [{**row, "note": _note(one)} for row, one in zip(rows, results, strict=True)]
+        notes = [f"{many(len(moves), 'partition')} will move: {moves_text(moves)}"] if moves else []
+        # Columns are left out in this order; an instance id identifies a member as well as a member id does.
+        is_static = all(one.target.instance_id for one in results)
+        columns = {
+            "group_instance_id": Column(title="INSTANCE-ID"),
+            "member_id": Column(title="MEMBER-ID", left_out=0 if is_static else None),
+            "result": Column(title="RESULT"),
+            "liveness=liveness.verdict": Column(title="LIVENESS"),
+            "error": Column(title="ERROR", left_out=2),
+            "partitions_freed": Column(title="FREED", left_out=1),
+            "note": Column(title="NOTE"),
+            "evidence=liveness.evidence": Column(title="EVIDENCE"),
+        }
         return Report(
             schema=SCHEMA,
             data=data,
-            tables=[_table(results, moves)],
-            keys=_KEYS,
+            tables=[object_table(columns, shown, notes=notes)],
+            keys=[*columns],
             names=[one.target.id for one in results],
             items=rows,
-            rows=({**row, "note": _note(one)} for row, one in zip(rows, results, strict=True)),
+            rows=shown,
             cluster=cluster_json(self._cluster),
         )
 
@@ -255,21 +265,3 @@ class _Run(ChangeRun["PreparedRemoval", "MemberResult"]):
 def _note(one: MemberResult) -> str | None:
     """The note, unless it only repeats the verdict columns."""
     return None if one.note == f"{one.liveness.verdict}: {one.liveness.why}" else one.note
-
-
-def _table(results: Sequence[MemberResult], moves: tuple[Move, ...] | None) -> Table:
-    from kgm.text.wording import moves_text, partitions_text
-
-    titles = ("INSTANCE-ID", "MEMBER-ID", "RESULT", "LIVENESS", "ERROR", "FREED", "NOTE", "EVIDENCE")
-    rows: list[list[Cell]] = [
-        [
-            one.target.instance_id, one.target.member_id, str(one.result), str(one.liveness.verdict),
-            error_name(one.error), partitions_text(one.partitions_freed) or None, _note(one), one.liveness.why,
-        ]
-        for one in results
-    ]  # fmt: skip
-    notes = [f"{many(len(moves), 'partition')} will move: {moves_text(moves)}"] if moves else []
-    # Columns are left out in this order; an instance id identifies a member as well as a member id does.
-    ranks = {"MEMBER-ID": 0 if all(one.target.instance_id for one in results) else None, "ERROR": 2, "FREED": 1}
-    columns = [Column(title=title, left_out=ranks.get(title)) for title in titles]
-    return Table(columns=columns, rows=rows, notes=notes)

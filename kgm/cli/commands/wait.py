@@ -10,7 +10,8 @@ import typer
 from kgm.cli.options.group_names import named_group
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
-from kgm.cli.output.report import Column, Report, Table, cluster_json, emit
+from kgm.cli.output.object_cells import object_table
+from kgm.cli.output.report import Column, Report, cluster_json, emit
 from kgm.model.errors import UsageError
 from kgm.text.durations import parse_duration
 from kgm.text.wording import typed
@@ -86,18 +87,21 @@ def wait(
 def _emit(result: WaitResult, where: dict[str, str | None], options: RunOptions) -> None:
     from kgm.cli.output.contracts.wait import condition_json, wait_json
 
-    columns = [Column(title=title) for title in ("GROUP", "CONDITION", "MET", "SEEN")]
-    rows = [[result.group_id, one.condition.text, "yes" if one.met else "no", one.seen] for one in result.conditions]
+    columns = {
+        "group_id": Column(title="GROUP"), "condition": Column(title="CONDITION"), "met": Column(title="MET"),
+        "seen": Column(title="SEEN"),
+    }  # fmt: skip
     items = [condition_json(one) for one in result.conditions]
+    rows = [{"group_id": result.group_id, **item} for item in items]
     emit(
         Report(
             schema=SCHEMA,
             data=wait_json(result),
-            tables=[Table(columns=columns, rows=rows)],
+            tables=[object_table(columns, rows)],
             names=[result.group_id] if result.met else [],
-            keys=("group_id", "condition", "met", "seen"),
+            keys=[*columns],
             items=items,
-            rows=({"group_id": result.group_id, **item} for item in items),
+            rows=rows,
             cluster=where,
             errors=[result.error] if result.error is not None else [],
         ),

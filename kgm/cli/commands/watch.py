@@ -12,7 +12,8 @@ import typer
 
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
-from kgm.cli.output.report import Column, Report, Table, cluster_json, emit
+from kgm.cli.output.object_cells import object_table
+from kgm.cli.output.report import Column, Report, cluster_json, emit
 from kgm.cli.stop_signal import interrupted_by_signals
 from kgm.model.errors import NotFoundError, UsageError
 from kgm.text.durations import parse_duration, show_duration
@@ -230,16 +231,15 @@ def _emit(running: Watch, collected: CollectedEvents, where: dict[str, str | Non
     """Print the document at the end, even if Ctrl-C ended the watch."""
     from kgm.cli.output.contracts.watch import verdict_json
 
-    columns = [Column(title=title) for title in ("AT", "GROUP", "EVENT", "DETAIL")]
-    keys = ("at", "group_id", "event", "text")
-    rows = [[item[key] for key in keys] for item in collected.items]
+    titles = {"at": "AT", "group_id": "GROUP", "event": "EVENT", "text": "DETAIL"}
+    columns = {key: Column(title=title) for key, title in titles.items()}
     verdicts = running.verdicts()
     emit(
         Report(
             schema=SCHEMA,
             data={"groups": [verdict_json(verdict) for verdict in verdicts], "events": collected.items},
-            tables=[Table(columns=columns, rows=rows)],
-            keys=keys,
+            tables=[object_table(columns, collected.items)],
+            keys=[*columns],
             names=[verdict.group_id for verdict in verdicts],
             items=collected.items,
             cluster=where,

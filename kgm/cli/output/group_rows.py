@@ -1,16 +1,17 @@
-"""The objects of groups in ndjson, and the rows of csv and tsv, which are these objects with a few values more."""
+"""The objects of groups in ndjson, and the rows of csv, tsv and tables, which are these objects with a few values more:
+a `trend` is None for a group that was not described twice."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kgm.cli.output.contracts.groups import partition_json
-from kgm.cli.output.group_tables import node_text, owned_offsets, static_members
 from kgm.model.assignment import count
-from kgm.model.snapshot import GroupSnapshot, OffsetSnapshot
+from kgm.model.snapshot import CoordinatorNode, GroupSnapshot, OffsetSnapshot
 from kgm.operations.groups.partitions import PartitionOrder, PartitionRow
-from kgm.operations.groups.trends import GroupTrends
+from kgm.operations.groups.trends import GroupTrends, Trend
+from kgm.text.names import natural
 
 if TYPE_CHECKING:
     from kgm.operations.groups.sink_tasks import SinkTask
@@ -48,14 +49,15 @@ def member_rows(
     snapshot: GroupSnapshot, order: PartitionOrder, trends: GroupTrends | None, tasks: Collection[SinkTask]
 ) -> Iterator[Json]:
     """tasks: those whose consumers or workers are in the group."""
-    owned = owned_offsets(snapshot, trends)
+    owned: dict[str | None, list[OffsetSnapshot]] = {}
+    for offset in snapshot.offsets if trends is not None else ():
+        owned.setdefault(offset.member_id, []).append(offset)
     workers = {one.member_id: one for one in tasks if one.sink_group == snapshot.group_id}
     for item in member_items(snapshot, order):
-        task = workers.get(item["member_id"])
         item["partitions"] = count(item["assignment"])
-        item["trend"] = _trend(trends, owned.get(item["member_id"], []))
-        if task is not None:
-            item |= {"worker_id": task.worker_id, "url": task.url}
+        item["trend"] = _trend(trends, owned.get(item["member_id"], ()))
+        if (task := workers.get(item["member_id"])) is not None:
+            item |= {"worker": task.url or task.worker_id, "worker_id": task.worker_id, "url": task.url}
         yield item
 
 
@@ -68,21 +70,46 @@ def offset_rows(snapshot: GroupSnapshot, order: PartitionOrder, trends: GroupTre
 
 
 def partition_row(row: PartitionRow, trends: Mapping[str, GroupTrends] | None) -> Json:
-    of_group = None if trends is None else trends.get(row.group_id)
-    return {**partition_json(row), "trend": _trend(of_group, [row.offset])}
+    return {**partition_json(row), "trend": _trend_in(trends, row.group_id, [row.offset])}
 
 
-def state_row(snapshot: GroupSnapshot, trends: Mapping[str, GroupTrends] | None) -> Json:
-    """A group without its members and offsets."""
-    of_group = None if trends is None else trends.get(snapshot.group_id)
+def state_rows(
+    snapshots: Iterable[GroupSnapshot], order: PartitionOrder, trends: Mapping[str, GroupTrends] | None
+) -> Iterator[Json]:
+    """Groups without their members and offsets."""
+    rows: Iterable[tuple[Any, Json]] = ((order.place(one), _state_row(one, trends)) for one in snapshots)
+    if order is not PartitionOrder.NAME:
+        rows = sorted(rows, key=lambda one: (*one[0], natural(one[1]["group_id"])))
+    return (row for _, row in rows)
+
+
+def _state_row(snapshot: GroupSnapshot, trends: Mapping[str, GroupTrends] | None) -> Json:
+    epoch, node = snapshot.group_epoch, snapshot.coordinator
     return {
         "group_id": snapshot.group_id, "type": snapshot.type, "state": snapshot.state, "assignor": snapshot.assignor,
         "members": len(snapshot.members), "static_members": static_members(snapshot),
-        "generation": snapshot.generation, "group_epoch": snapshot.group_epoch, "lag": snapshot.lag,
-        "trend": _trend(of_group, [*snapshot.offsets]), "lag_ms": snapshot.lag_ms,
-        "coordinator": None if snapshot.coordinator is None else node_text(snapshot.coordinator),
+        "epoch": snapshot.generation if epoch is None else epoch, "generation": snapshot.generation,
+        "group_epoch": epoch, "lag": snapshot.lag, "lag_ms": snapshot.lag_ms,
+        "trend": _trend_in(trends, snapshot.group_id, snapshot.offsets),
+        "coordinator": None if node is None else node_text(node),
     }  # fmt: skip
 
 
-def _trend(trends: GroupTrends | None, offsets: Collection[OffsetSnapshot]) -> str | None:
-    return str(trends.of(offsets).kind) if trends is not None and offsets else None
+def static_members(snapshot: GroupSnapshot) -> int:
+    """How many members are static."""
+    return sum(member.group_instance_id is not None for member in snapshot.members)
+
+
+def node_text(node: CoordinatorNode) -> str:
+    """`1 (host:9092)`."""
+    return f"{node.id} ({node.host}:{node.port})"
+
+
+def _trend(trends: GroupTrends | None, offsets: Sequence[OffsetSnapshot]) -> Trend | None:
+    return trends.of(offsets) if trends is not None and offsets else None
+
+
+def _trend_in(
+    trends: Mapping[str, GroupTrends] | None, group_id: str, offsets: Sequence[OffsetSnapshot]
+) -> Trend | None:
+    return None if trends is None else _trend(trends.get(group_id), offsets)

@@ -5,20 +5,31 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
+from kgm.cli.output.group_rows import member_rows, node_text, offset_rows, partition_row, state_rows, static_members
+from kgm.cli.output.object_cells import object_table
 from kgm.cli.output.report import Cell, Column, Table
 from kgm.frameworks.connect import sink_connector
-from kgm.model.assignment import count
-from kgm.model.snapshot import CoordinatorNode, GroupSnapshot, MemberSnapshot, OffsetSnapshot
+from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.model.work import CONNECT_PROTOCOL_TYPE, MemberWork
 from kgm.operations.groups.partitions import PartitionOrder, PartitionRow
 from kgm.operations.groups.trends import GroupTrends
 from kgm.text.durations import show_duration
-from kgm.text.names import in_order, natural, visible
-from kgm.text.wording import left_lag_text, lost_text, many, partitions_text, past_end_text, some, subscription_text
+from kgm.text.names import in_order, visible
+from kgm.text.wording import left_lag_text, lost_text, many, partitions_text, past_end_text, some
 
 if TYPE_CHECKING:
     from kgm.operations.groups.sink_tasks import SinkTask
 
+_LAG_TIME: Final = {"lag_time=lag_ms": Column(title="LAG-TIME", right=True)}
+_TIMES: Final = {**_LAG_TIME, "commit_age=commit_age_ms": Column(title="COMMIT-AGE", right=True)}
+#: How lag changes.
+_TREND: Final = {"trend_text=trend": Column(title="TREND")}
+#: What a member of Kafka Streams or Connect runs.
+_THREAD: Final = {
+    "process_id": Column(title="PROCESS", wide=True), "user_endpoint": Column(title="ENDPOINT", wide=True),
+    "active_tasks": Column(title="ACTIVE-TASKS", wide=True), "standby_tasks": Column(title="STANDBY-TASKS", wide=True),
+    "warmup_tasks": Column(title="WARMUP-TASKS", wide=True), "connectors": Column(title="CONNECTORS", wide=True),
+}  # fmt: skip
 _AT_ONCE: Final = "1970-01-01T00:00:00.000Z"
 
 
@@ -52,65 +63,29 @@ def members_table(
         return _process_table(snapshot, sink_tasks, heading=heading(snapshot), notes=notes)
     extra = not verbose
     static = static_members(snapshot)
-    workers = {one.member_id: one for one in sink_tasks if one.sink_group == snapshot.group_id}
-    columns = [
+    has_workers = any(one.sink_group == snapshot.group_id for one in sink_tasks)
+    columns = {
         # One of the two ids is enough to tell members apart.
-        Column(title="INSTANCE-ID", left_out=None if static else 4),
-        Column(title="MEMBER-ID", left_out=0 if static == len(snapshot.members) else None),
-        Column(title="CLIENT-ID", wide=extra),
-        Column(title="HOST", left_out=2),
-        Column(title="STATUS"),
-        Column(title="EPOCH", wide=extra, right=True),
-        Column(title="PROTOCOL", wide=extra),
-        Column(title="RACK", wide=extra),
-        Column(title="SUBSCRIPTION", wide=extra),
-        Column(title="PARTITIONS", right=True, left_out=3),
-        Column(title="LAG", right=True),
-        *([Column(title="LAG-TIME", right=True)] if times else []),
-        *([] if trends is None else [_TREND]),
-        Column(title="ASSIGNMENT"),
-        Column(title="TARGET", wide=extra),
-        Column(title="CLIENT", wide=extra),
-        *(_THREAD_COLUMNS if has_work else []),
-        *([Column(title="WORKER")] if workers else []),
-    ]
-    owned = owned_offsets(snapshot, trends)
-    rows = [
-        [
-            *_member_row(member, times=times, trend=_trend(trends, owned.get(member.member_id, ()))),
-            *(_thread_cells(member) if has_work else []),
-            *([_worker_cell(workers.get(member.member_id))] if workers else []),
-        ]
-        for member in order.members(snapshot)
-    ]
-    return Table(columns=columns, rows=rows, heading=heading(snapshot), notes=notes)
-
-
-def _worker_cell(task: SinkTask | None) -> str | None:
-    """The worker that runs the task that a member is."""
-    return None if task is None else task.url or task.worker_id
-
-
-def _member_row(member: MemberSnapshot, *, times: bool, trend: list[Cell]) -> list[Cell]:
-    target = member.target_assignment
-    return [
-        member.group_instance_id,
-        member.member_id,
-        member.client_id,
-        member.client_host,
-        member.status,
-        member.member_epoch,
-        member.protocol,
-        member.rack,
-        subscription_text(member.known_topics, member.regex),
-        count(member.assignment),
-        member.lag,
-        *([_age(member.lag_ms)] if times else []),
-        *trend,
-        partitions_text(member.assignment) or None,
-        None if target is None else partitions_text(target) or None,
-        None if member.client_library is None else member.client_library.text,
-    ]
+        "group_instance_id": Column(title="INSTANCE-ID", left_out=None if static else 4),
+        "member_id": Column(title="MEMBER-ID", left_out=0 if static == len(snapshot.members) else None),
+        "client_id": Column(title="CLIENT-ID", wide=extra),
+        "client_host": Column(title="HOST", left_out=2),
+        "status": Column(title="STATUS"),
+        "member_epoch": Column(title="EPOCH", wide=extra, right=True),
+        "protocol": Column(title="PROTOCOL", wide=extra),
+        "rack": Column(title="RACK", wide=extra),
+        "subscription": Column(title="SUBSCRIPTION", wide=extra),
+        "partitions": Column(title="PARTITIONS", right=True, left_out=3),
+        "lag": Column(title="LAG", right=True),
+        **(_LAG_TIME if times else {}),
+        **({} if trends is None else _TREND),
+        "assignment": Column(title="ASSIGNMENT"),
+        "target_assignment": Column(title="TARGET", wide=extra),
+        "client_library": Column(title="CLIENT", wide=extra),
+        **(_THREAD if has_work else {}),
+        **({"worker": Column(title="WORKER")} if has_workers else {}),
+    }
+    return object_table(columns, member_rows(snapshot, order, trends, sink_tasks), heading(snapshot), notes)
 
 
 def _has_work(snapshot: GroupSnapshot) -> bool:
@@ -184,21 +159,6 @@ def _tasks(members: Iterable[MemberSnapshot], of: Callable[[MemberWork], tuple[s
     return " ".join(task for tasks in lists if tasks is not None for task in tasks) or None
 
 
-_THREAD_COLUMNS = [
-    Column(title=title, wide=True)
-    for title in ("PROCESS", "ENDPOINT", "ACTIVE-TASKS", "STANDBY-TASKS", "WARMUP-TASKS", "CONNECTORS")
-]
-
-
-def _thread_cells(member: MemberSnapshot) -> list[Cell]:
-    """The cells of `_THREAD_COLUMNS`."""
-    work = member.work
-    if work is None:
-        return [None] * 6
-    lists = (work.active_tasks, work.standby_tasks, work.warmup_tasks, work.connectors)
-    return [work.process_id, work.user_endpoint, *(" ".join(tasks) if tasks else None for tasks in lists)]
-
-
 def _work_notes(snapshot: GroupSnapshot, sink_tasks: Iterable[SinkTask]) -> list[str]:
     """Notes on what members run, on the rebalances that are still to come, and on what cannot be decoded."""
     unread = sum(member.work is None for member in snapshot.members) if _has_work(snapshot) else 0
@@ -238,11 +198,6 @@ def _held_back(snapshot: GroupSnapshot) -> str | None:
     until = f", until {snapshot.unassigned_until}" if snapshot.unassigned_until else ""
     delay = show_duration(snapshot.rebalance_delay_ms)
     return f"what was lost with a worker stays unassigned for {delay} from the last rebalance{until}"
-
-
-def _age(span_ms: int | None) -> str | None:
-    """A duration in whole seconds, the precision that is known."""
-    return None if span_ms is None else "0s" if span_ms < 1000 else show_duration(span_ms // 1000 * 1000)
 
 
 def _notes(snapshot: GroupSnapshot, sink_tasks: Iterable[SinkTask]) -> list[str]:
@@ -285,39 +240,20 @@ def offsets_table(
     trends: GroupTrends | None = None,
 ) -> Table:  # fmt: skip
     """One row for each partition."""
-    columns = [
-        Column(title="TOPIC"),
-        Column(title="PARTITION", right=True),
-        Column(title="COMMITTED", right=True, left_out=4),
-        Column(title="END", right=True, left_out=3),
-        *_lag_columns(times=times),
-        *([] if trends is None else [_TREND]),
-        Column(title="INSTANCE-ID", left_out=None if static_members(snapshot) else 2),
-        Column(title="MEMBER-ID", left_out=0 if static_members(snapshot) == len(snapshot.members) else None),
-    ]
-    rows: list[list[Cell]] = [
-        [row.topic, row.partition, row.committed, row.end, *_lag_cells(row, times=times), *_trend(trends, [row]),
-         row.group_instance_id, row.member_id]
-        for row in order.offsets(snapshot)
-    ]  # fmt: skip
+    static = static_members(snapshot)
+    columns = {
+        "topic": Column(title="TOPIC"),
+        "partition": Column(title="PARTITION", right=True),
+        "committed": Column(title="COMMITTED", right=True, left_out=4),
+        "end": Column(title="END", right=True, left_out=3),
+        "lag": Column(title="LAG", right=True),
+        **(_TIMES if times else {}),
+        **({} if trends is None else _TREND),
+        "group_instance_id": Column(title="INSTANCE-ID", left_out=None if static else 2),
+        "member_id": Column(title="MEMBER-ID", left_out=0 if static == len(snapshot.members) else None),
+    }
     notes = [*_odd_offsets(snapshot), *_trend_notes(trends)]
-    return Table(columns=columns, rows=rows, heading=heading(snapshot), notes=notes)
-
-
-_TREND = Column(title="TREND")
-
-
-def _trend(trends: GroupTrends | None, rows: Sequence[OffsetSnapshot]) -> list[Cell]:
-    """The cell of `_TREND`: how the lag of the partitions changes. Empty if there is no such column."""
-    return [] if trends is None else [trends.of(rows).text if rows else None]
-
-
-def owned_offsets(snapshot: GroupSnapshot, trends: GroupTrends | None) -> dict[str | None, list[OffsetSnapshot]]:
-    """The partitions of each member, for their trend; empty if there are no trends."""
-    owned: dict[str | None, list[OffsetSnapshot]] = {}
-    for row in snapshot.offsets if trends is not None else ():
-        owned.setdefault(row.member_id, []).append(row)
-    return owned
+    return object_table(columns, offset_rows(snapshot, order, trends), heading(snapshot), notes)
 
 
 def _trend_notes(trends: GroupTrends | None) -> list[str]:
@@ -339,51 +275,27 @@ def _total_trend(trends: GroupTrends) -> str:
     return f"trend over {show_duration(trends.window_ms // 1000 * 1000)}: {total.text}{why}"
 
 
-def _lag_columns(*, times: bool) -> list[Column]:
-    ages = [Column(title="LAG-TIME", right=True), Column(title="COMMIT-AGE", right=True)]
-    return [Column(title="LAG", right=True), *(ages if times else [])]
-
-
-def _lag_cells(row: OffsetSnapshot, *, times: bool) -> list[Cell]:
-    return [row.lag, *([_age(row.lag_ms), _age(row.commit_age_ms)] if times else [])]
-
-
 def partitions_table(
     rows: Sequence[PartitionRow], *, times: bool = False, trends: Mapping[str, GroupTrends] | None = None
 ) -> Table:
     """One row for each partition of each group, with its owner."""
     owned = [row.offset.group_instance_id for row in rows if row.offset.member_id is not None]
     static = any(owned)
-    columns = [
-        Column(title="GROUP"),
-        Column(title="TOPIC"),
-        Column(title="PARTITION", right=True),
-        Column(title="COMMITTED", right=True, left_out=5),
-        Column(title="END", right=True, left_out=4),
-        *_lag_columns(times=times),
-        *([] if trends is None else [_TREND]),
-        Column(title="INSTANCE-ID", left_out=None if static else 3),
-        Column(title="MEMBER-ID", left_out=0 if all(owned) else None),
-        Column(title="CLIENT-ID", wide=True),
-        Column(title="HOST", left_out=2),
-    ]
-    cells: list[list[Cell]] = []
-    for row in rows:
-        offset, owner = row.offset, row.owner
-        cells.append([
-            row.group_id, offset.topic, offset.partition, offset.committed, offset.end,
-            *_lag_cells(offset, times=times), *_trend_in(trends, row.group_id, [offset]),
-            offset.group_instance_id, offset.member_id,
-            *((None, None) if owner is None else (owner.client_id, owner.client_host)),
-        ])  # fmt: skip
-    return Table(columns=columns, rows=cells, notes=[*_no_consumer(rows)])
-
-
-def _trend_in(trends: Mapping[str, GroupTrends] | None, group_id: str, rows: Sequence[OffsetSnapshot]) -> list[Cell]:
-    """The cell of `_TREND`; an empty one for a group that was not described twice."""
-    if trends is None:
-        return []
-    return _trend(trends.get(group_id), rows) or [None]
+    columns = {
+        "group_id": Column(title="GROUP"),
+        "topic": Column(title="TOPIC"),
+        "partition": Column(title="PARTITION", right=True),
+        "committed": Column(title="COMMITTED", right=True, left_out=5),
+        "end": Column(title="END", right=True, left_out=4),
+        "lag": Column(title="LAG", right=True),
+        **(_TIMES if times else {}),
+        **({} if trends is None else _TREND),
+        "group_instance_id": Column(title="INSTANCE-ID", left_out=None if static else 3),
+        "member_id": Column(title="MEMBER-ID", left_out=0 if all(owned) else None),
+        "client_id": Column(title="CLIENT-ID", wide=True),
+        "client_host": Column(title="HOST", left_out=2),
+    }
+    return object_table(columns, (partition_row(row, trends) for row in rows), notes=[*_no_consumer(rows)])
 
 
 def _no_consumer(rows: Sequence[PartitionRow]) -> Iterator[str]:
@@ -404,55 +316,27 @@ def state_table(
     trends: Mapping[str, GroupTrends] | None = None,
 ) -> Table:  # fmt: skip
     """One row for each group; keeps nothing else of the snapshots, which are iterated once."""
-    columns = [
-        Column(title="GROUP"),
-        Column(title="TYPE", left_out=4),
-        Column(title="STATE"),
-        Column(title="ASSIGNOR", left_out=5),
-        Column(title="MEMBERS", right=True),
-        Column(title="STATIC", right=True, left_out=2),
-        Column(title="EPOCH", right=True, left_out=3),
-        Column(title="LAG", right=True),
-        *([Column(title="LAG-TIME", right=True)] if times else []),
-        *([] if trends is None else [_TREND]),
-        Column(title="COORDINATOR", left_out=1),
-    ]
-    shown = [
-        (
-            order.place(one),
-            _state_row(one, times=times, trend=_trend_in(trends, one.group_id, one.offsets)),
-            _odd_offsets(one),
-        )
-        for one in snapshots
-    ]
-    if order is not PartitionOrder.NAME:
-        shown.sort(key=lambda one: (*one[0], natural(str(one[1][0]))))
-    notes = [f"{row[0]}: {note}" for _, row, odd in shown for note in odd]
+    columns = {
+        "group_id": Column(title="GROUP"),
+        "type": Column(title="TYPE", left_out=4),
+        "state": Column(title="STATE"),
+        "assignor": Column(title="ASSIGNOR", left_out=5),
+        "members": Column(title="MEMBERS", right=True),
+        "static_members": Column(title="STATIC", right=True, left_out=2),
+        "epoch": Column(title="EPOCH", right=True, left_out=3),
+        "lag": Column(title="LAG", right=True),
+        **(_LAG_TIME if times else {}),
+        **({} if trends is None else _TREND),
+        "coordinator": Column(title="COORDINATOR", left_out=1),
+    }
+    odd: dict[str, list[str]] = {}
+
+    def noted() -> Iterator[GroupSnapshot]:
+        for one in snapshots:
+            odd[one.group_id] = _odd_offsets(one)
+            yield one
+
+    rows = [*state_rows(noted(), order, trends)]
+    notes = [f"{row['group_id']}: {note}" for row in rows for note in odd[row["group_id"]]]
     notes += [f"{one.group_id}: {_total_trend(one)}" for one in (trends or {}).values() if one.total.because]
-    return Table(columns=columns, rows=[row for _, row, _ in shown], notes=notes)
-
-
-def _state_row(snapshot: GroupSnapshot, *, times: bool, trend: list[Cell]) -> list[Cell]:
-    return [
-        snapshot.group_id,
-        snapshot.type,
-        snapshot.state,
-        snapshot.assignor,
-        len(snapshot.members),
-        static_members(snapshot),
-        snapshot.group_epoch if snapshot.group_epoch is not None else snapshot.generation,
-        snapshot.lag,
-        *([_age(snapshot.lag_ms)] if times else []),
-        *trend,
-        None if snapshot.coordinator is None else node_text(snapshot.coordinator),
-    ]
-
-
-def static_members(snapshot: GroupSnapshot) -> int:
-    """How many members are static."""
-    return sum(member.group_instance_id is not None for member in snapshot.members)
-
-
-def node_text(node: CoordinatorNode) -> str:
-    """`1 (host:9092)`."""
-    return f"{node.id} ({node.host}:{node.port})"
+    return object_table(columns, rows, notes=notes)

@@ -120,7 +120,7 @@ def _pieces(report: Report, options: OutputOptions) -> Iterator[str]:
         case "name":
             yield from (name_line(name) + "\n" for name in report.names)
         case "csv" | "tsv":
-            from kgm.cli.output.separated import separated
+            from kgm.cli.output.object_cells import separated
 
             rows = report.items if report.rows is None else report.rows
             mark = "," if options.output == "csv" else "\t"

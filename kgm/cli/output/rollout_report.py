@@ -10,7 +10,8 @@ import typer
 
 from kgm.cli import invocation
 from kgm.cli.output.notices import Notices
-from kgm.cli.output.report import Column, Report, Table, cluster_json, rendered
+from kgm.cli.output.object_cells import object_table
+from kgm.cli.output.report import Column, Report, cluster_json, rendered
 from kgm.cli.output.streams import write_stdout
 from kgm.model.errors import KgmError, OutputError, PartialError
 from kgm.text.sanitize import clean, json_text
@@ -141,8 +142,8 @@ class RolloutPrinter:
         raise typer.Exit(code)
 
     def _document(self, outcome: str, steps_done: int, error: KgmError | None, connected: AdminClient) -> Report:
-        columns = [Column(title=title) for title in ("AT", "STEP", "EVENT", "DETAIL")]
-        keys = ("at", "step", "event", "text")
+        titles = {"at": "AT", "step": "STEP", "event": "EVENT", "text": "DETAIL"}
+        columns = {key: Column(title=title) for key, title in titles.items()}
         return Report(
             schema=SCHEMA,
             data={
@@ -154,8 +155,8 @@ class RolloutPrinter:
                 "steps": list(self._steps),
                 "events": list(self._items),
             },
-            tables=[Table(columns=columns, rows=[[item[key] for key in keys] for item in self._items])],
-            keys=keys,
+            tables=[object_table(columns, self._items)],
+            keys=[*columns],
             names=[name for step in self._steps for name in step["members"]],
             items=self._items,
             cluster=cluster_json(connected),

@@ -12,9 +12,9 @@ from kgm.cli.options.group_names import check_group_names
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.output.history.rows_json import _who_json, causes_json
 from kgm.cli.output.history.words import causes_text, who_text
+from kgm.cli.output.object_cells import separated
 from kgm.cli.output.output_options import OutputOptions
 from kgm.cli.output.report import Column, Report, Table, rendered
-from kgm.cli.output.separated import separated
 from kgm.client.transport.bootstrap import parse_bootstrap
 from kgm.history.row_parts import CauseCount, Who
 from kgm.model.errors import UsageError

@@ -10,6 +10,7 @@ from importlib import metadata
 
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import output_options
+from kgm.cli.output.object_cells import object_table
 from kgm.cli.output.report import Cell, Column, Report, Table, emit
 
 SCHEMA = "kgm.version/v1"
@@ -39,11 +40,12 @@ def version(*, options: RunOptions) -> None:
     from kgm.protocol.apis import API, KAFKA_RELEASE
     from kgm.version import __version__
 
-    rows: list[list[Cell]] = [
-        ["kgm", __version__],
-        ["python", f"{platform.python_version()} ({platform.python_implementation()})"],
-        ["platform", platform.platform()],
-        ["kafka protocol", f"{KAFKA_RELEASE}, {len(API)} APIs"],
+    columns = {"name": Column(title="NAME"), "version": Column(title="VERSION")}
+    rows = [
+        {"name": "kgm", "version": __version__},
+        {"name": "python", "version": f"{platform.python_version()} ({platform.python_implementation()})"},
+        {"name": "platform", "version": platform.platform()},
+        {"name": "kafka protocol", "version": f"{KAFKA_RELEASE}, {len(API)} APIs"},
     ]
     extras = _extras()
     apis = [api_json(key, info) for key, info in sorted(API.items())]
@@ -55,7 +57,7 @@ def version(*, options: RunOptions) -> None:
         "protocol": {"kafka_release": KAFKA_RELEASE, "apis": apis},
     }
     tables = [
-        Table(columns=[Column(title="NAME"), Column(title="VERSION")], rows=rows),
+        object_table(columns, rows),
         _extras_table(extras),
     ]
     if options.output == "wide":
@@ -68,8 +70,7 @@ def version(*, options: RunOptions) -> None:
         )
     emit(
         Report(
-            schema=SCHEMA, data=data, tables=tables, keys=("name", "version"), names=[__version__], items=[data],
-            rows=({"name": name, "version": text} for name, text in rows),
+            schema=SCHEMA, data=data, tables=tables, keys=[*columns], names=[__version__], items=[data], rows=rows,
         ),
         options,
     )  # fmt: skip

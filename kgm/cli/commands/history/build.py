@@ -16,7 +16,8 @@ from kgm.cli.commands.history.spark_arguments import (
 from kgm.cli.options.history import HistoryOptions, history_options
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
-from kgm.cli.output.report import Cell, Column, Report, Table, emit
+from kgm.cli.output.object_cells import object_table
+from kgm.cli.output.report import Column, Report, emit
 from kgm.text.wording import many
 
 if TYPE_CHECKING:
@@ -65,13 +66,12 @@ def _report(done: BuildReport, cluster_json: dict[str, Any] | None, out: Place) 
             "records": captured.records, "repeated": captured.repeated, "batches": captured.batches,
         },
     }  # fmt: skip
-    rows: list[list[Cell]] = [[name, count] for name, count in sorted(done.rows.items())]
-    columns = [Column(title="TABLE"), Column(title="ROWS", right=True)]
+    rows = [{"table": name, "rows": count} for name, count in sorted(done.rows.items())]
+    columns = {"table": Column(title="TABLE"), "rows": Column(title="ROWS", right=True)}
     notes = [f"{done.bad:,} records could not be decoded: kgm history verify --store {out}"] if done.bad else []
     notes.append(f"next: kgm history churn --store {out}")
     heading = f"build {done.number}: {done.records:,} new records of {many(len(done.partitions), 'partition')}"
     return Report(
-        schema=_SCHEMA, data=data, tables=[Table(columns=columns, rows=rows, heading=heading, notes=notes)],
-        keys=("table", "rows"), names=[str(out)], items=[data],
-        rows=({"table": name, "rows": count} for name, count in rows), cluster=cluster_json,
+        schema=_SCHEMA, data=data, tables=[object_table(columns, rows, heading, notes)], keys=[*columns],
+        names=[str(out)], items=[data], rows=rows, cluster=cluster_json,
     )  # fmt: skip

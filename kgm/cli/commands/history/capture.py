@@ -18,7 +18,8 @@ from kgm.cli.options.history import HistoryOptions, history_options
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
 from kgm.cli.output.notices import Notices
-from kgm.cli.output.report import Cell, Column, Report, Table, emit
+from kgm.cli.output.object_cells import object_table
+from kgm.cli.output.report import Column, Report, emit
 from kgm.cli.stop_signal import stopped_by_sigterm
 from kgm.model.errors import UsageError
 from kgm.text.durations import parse_duration
@@ -74,13 +75,12 @@ def capture(
         "out": str(out), "source": options.source_text, "records": done.records, "repeated": done.repeated,
         "batches": done.batches,
     }  # fmt: skip
-    columns = [Column(title=title, right=True) for title in ("RECORDS", "REPEATED", "BATCHES")]
-    row: list[Cell] = [done.records, done.repeated, done.batches]
+    columns = {key: Column(title=key.upper(), right=True) for key in ("records", "repeated", "batches")}
     notes = [f"next: kgm history build --out {out}"]
     emit(
         Report(
-            schema=_SCHEMA, data=data, tables=[Table(columns=columns, rows=[row], notes=notes)],
-            keys=("records", "repeated", "batches"), names=[str(out)], items=[data], cluster=cluster_json,
+            schema=_SCHEMA, data=data, tables=[object_table(columns, [data], notes=notes)],
+            keys=[*columns], names=[str(out)], items=[data], cluster=cluster_json,
         ),
         common,
     )  # fmt: skip

@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Sequence
 from itertools import islice
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -15,17 +15,22 @@ from kgm.cli.options.history import HistoryOptions, history_options
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import output_options_with
 from kgm.cli.output.history.rows_json import Json, at
-from kgm.cli.output.report import Cell, Column, Report, Table, emit
-from kgm.cli.output.separated import data_text
+from kgm.cli.output.object_cells import object_table
+from kgm.cli.output.report import Column, Report, emit
 from kgm.cli.output.streams import reader_has_gone, write_stdout
 
 _SCHEMA = "kgm.history-decode/v1"
 _AT_ONCE = 2_000
-#: The columns of csv and tsv.
-_KEYS = (
-    "partition", "offset", "timestamp", "type=key.type", "key=key.data", "version=value.version", "value=value.data",
-    "error",
-)  # fmt: skip
+_COLUMNS = {
+    "partition": Column(title="PARTITION", right=True),
+    "offset": Column(title="OFFSET", right=True),
+    "at": Column(title="AT"),
+    "type=key.type": Column(title="TYPE", right=True),
+    "key=key.data": Column(title="KEY"),
+    "version=value.version": Column(title="VERSION", right=True),
+    "value=value.data": Column(title="VALUE"),
+    "error": Column(title="ERROR"),
+}
 
 
 @output_options_with("ndjson")
@@ -69,36 +74,9 @@ def decode(
 
 
 def _report(records: Sequence[Json]) -> Report:
-    columns = [
-        Column(title="PARTITION", right=True),
-        Column(title="OFFSET", right=True),
-        Column(title="AT"),
-        Column(title="TYPE", right=True),
-        Column(title="KEY"),
-        Column(title="VERSION", right=True),
-        Column(title="VALUE"),
-        Column(title="ERROR"),
-    ]
-    rows: list[list[Cell]] = []
-    for each in records:
-        key, value = each["key"] or {}, each["value"] or {}
-        rows.append(
-            [
-                each["partition"],
-                each["offset"],
-                at(each["timestamp"]),
-                key.get("type"),
-                _text(key.get("data")),
-                value.get("version"),
-                _text(value.get("data")),
-                each.get("error"),
-            ]
-        )
+    table = object_table(_COLUMNS, ({**each, "at": at(each["timestamp"])} for each in records))
     return Report(
-        schema=_SCHEMA, data={"records": list(records)}, tables=[Table(columns=columns, rows=rows)], keys=_KEYS,
+        schema=_SCHEMA, data={"records": list(records)}, tables=[table],
+        keys=["timestamp" if key == "at" else key for key in _COLUMNS],
         names=[f"{each['partition']}:{each['offset']}" for each in records], items=records,
     )  # fmt: skip
-
-
-def _text(data: Any) -> str | None:
-    return None if data is None else data_text(data)

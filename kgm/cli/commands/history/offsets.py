@@ -13,6 +13,7 @@ from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
 from kgm.cli.output.history.rows_json import Json, at, cluster_json, held_offset_json, offset_change_json, window_json
 from kgm.cli.output.history.words import short
+from kgm.cli.output.object_cells import object_table
 from kgm.cli.output.report import Cell, Column, Report, Table, emit
 from kgm.model.errors import UsageError
 from kgm.text.durations import parse_duration
@@ -24,10 +25,13 @@ if TYPE_CHECKING:
     from kgm.operations.history.offsets import OffsetHistory
 
 _SCHEMA = "kgm.history-offsets/v1"
-#: The columns of csv and tsv.
-_KEYS = (
-    "topic", "partition", "at", "what", "before", "after", "commits", "last", "by", "confidence", "evidence",
-)  # fmt: skip
+_COLUMNS = {
+    "topic": Column(title="TOPIC"), "partition": Column(title="PARTITION", right=True), "at": Column(title="AT"),
+    "what": Column(title="WHAT"), "before": Column(title="BEFORE", right=True),
+    "after": Column(title="AFTER", right=True), "commits": Column(title="COMMITS", right=True),
+    "last": Column(title="LAST"), "by": Column(title="BY"), "confidence": Column(title="CONFIDENCE"),
+    "evidence": Column(title="EVIDENCE"),
+}  # fmt: skip
 #: offsets.retention.minutes is at least 1.
 _LEAST_RETENTION_MS = 60_000
 
@@ -79,7 +83,7 @@ def offsets(
             schema=_SCHEMA,
             data=data,
             tables=[_changes(name, told, history), *_held(told.held)],
-            keys=_KEYS,
+            keys=[*_COLUMNS],
             names=list(dict.fromkeys(f"{one.topic}:{one.topic_partition}" for one in told.changes)),
             items=items,
             rows=map(_row, told.changes),
@@ -102,18 +106,11 @@ def _opened(
 
 
 def _changes(group: str, told: OffsetHistory, history: History) -> Table:
-    columns = [
-        Column(title="TOPIC"), Column(title="PARTITION", right=True), Column(title="AT"), Column(title="WHAT"),
-        Column(title="BEFORE", right=True), Column(title="AFTER", right=True), Column(title="COMMITS", right=True),
-        Column(title="LAST"), Column(title="BY"), Column(title="CONFIDENCE"), Column(title="EVIDENCE"),
-    ]  # fmt: skip
-    rows: list[list[Cell]] = [
-        [*(row[key] for key in _KEYS[:-1]), "; ".join(row["evidence"])] for row in map(_row, told.changes)
-    ]
     places = len({one.place for one in told.changes})
-    notes = [] if rows else ["no commit and no tombstone in this history"]
+    notes = [] if told.changes else ["no commit and no tombstone in this history"]
     notes.append(f"next: {history.command('rebalances', group)}")
-    return Table(columns=columns, rows=rows, heading=f"{group}  offsets of {many(places, 'partition')}", notes=notes)
+    heading = f"{group}  offsets of {many(places, 'partition')}"
+    return object_table(_COLUMNS, map(_row, told.changes), heading, notes)
 
 
 def _row(one: OffsetChange) -> Json:

@@ -12,6 +12,7 @@ from kgm.cli.options.history import HistoryOptions, history_options
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import output_options
 from kgm.cli.output.history.rows_json import Json, at, at_text
+from kgm.cli.output.object_cells import object_table
 from kgm.cli.output.report import Cell, Column, Report, Table, emit
 from kgm.model.errors import ConditionNotMet
 from kgm.text.wording import many
@@ -21,11 +22,20 @@ if TYPE_CHECKING:
 
 _SCHEMA = "kgm.history-verify/v1"
 _GROUPS_SHOWN = 20
-#: The columns of csv and tsv.
-_KEYS = (
-    "partition", "records", "first_offset", "end_offset", "missing", "doubles", "open_transactions", "first", "last",
-    "complete_since", "complete_from", "controls",
-)  # fmt: skip
+_COLUMNS = {
+    "partition": Column(title="PARTITION", right=True),
+    "records": Column(title="RECORDS", right=True),
+    "first_offset": Column(title="FIRST", right=True),
+    "end_offset": Column(title="END", right=True),
+    "missing": Column(title="MISSING", right=True),
+    "doubles": Column(title="DOUBLE", right=True),
+    "open_transactions": Column(title="OPEN TXN", right=True),
+    "first": Column(title="FROM"),
+    "last": Column(title="TO"),
+    "complete_since": Column(title="COMPLETE SINCE"),
+    "complete_from": Column(title="COMPLETE FROM", right=True, wide=True),
+    "controls": Column(title="MARKERS", right=True, wide=True),
+}
 
 
 @output_options
@@ -55,7 +65,7 @@ def verify(
     emit(
         Report(
             schema=_SCHEMA, data=data, tables=_tables(f"{kind}:{path}", verdict),
-            keys=_KEYS, names=[str(each.partition) for each in verdict.partitions], items=data["partitions"],
+            keys=[*_COLUMNS], names=[str(each.partition) for each in verdict.partitions], items=data["partitions"],
             rows=map(_row, verdict.partitions), errors=errors,
         ),
         common,
@@ -132,21 +142,6 @@ def _tables(source: str, verdict: LogVerdict) -> list[Table]:
 
 
 def _partitions(source: str, verdict: LogVerdict) -> Table:
-    columns = [
-        Column(title="PARTITION", right=True),
-        Column(title="RECORDS", right=True),
-        Column(title="FIRST", right=True),
-        Column(title="END", right=True),
-        Column(title="MISSING", right=True),
-        Column(title="DOUBLE", right=True),
-        Column(title="OPEN TXN", right=True),
-        Column(title="FROM"),
-        Column(title="TO"),
-        Column(title="COMPLETE SINCE"),
-        Column(title="COMPLETE FROM", right=True, wide=True),
-        Column(title="MARKERS", right=True, wide=True),
-    ]
-    rows = [[row[key] for key in _KEYS] for row in map(_row, verdict.partitions)]
     whole = sum(each.complete for each in verdict.groups)
     notes = [
         f"{verdict.records:,} records: {_in_words(verdict)}",
@@ -157,7 +152,7 @@ def _partitions(source: str, verdict: LogVerdict) -> Table:
         notes.append(f"nothing is missing in any partition from {since} to {until}")
     if verdict.unknown_tags:
         notes.append(f"{many(verdict.unknown_tags, 'record')} with fields of a newer Kafka, which were ignored")
-    return Table(columns=columns, rows=rows, heading=source, notes=notes)
+    return object_table(_COLUMNS, map(_row, verdict.partitions), source, notes)
 
 
 def _groups(verdict: LogVerdict) -> list[Table]:

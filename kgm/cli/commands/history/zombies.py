@@ -12,15 +12,18 @@ from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
 from kgm.cli.output.history.rows_json import Json, alarm_json, cluster_json, window_json
 from kgm.cli.output.history.words import short
-from kgm.cli.output.report import Cell, Column, Report, Table, emit
+from kgm.cli.output.object_cells import object_table
+from kgm.cli.output.report import Column, Report, Table, emit
 from kgm.text.wording import in_words
 
 if TYPE_CHECKING:
     from kgm.operations.history.source import History
 
 _SCHEMA = "kgm.history-zombies/v1"
-#: The columns of csv and tsv.
-_KEYS = ("group_id", "identity", "alarm", "confidence", "count", "since", "last", "cleared", "evidence")
+_TITLES = {
+    "group_id": "GROUP", "identity": "IDENTITY", "alarm": "ALARM", "confidence": "CONFIDENCE", "count": "TIMES",
+    "since": "SINCE", "last": "LAST", "cleared": "CLEARED", "evidence": "EVIDENCE",
+}  # fmt: skip
 
 
 @cluster_options
@@ -44,7 +47,7 @@ def zombies(
             schema=_SCHEMA,
             data={"window": window_json(history), "alarms": items},
             tables=[_alarms(items, history)],
-            keys=_KEYS,
+            keys=[*_TITLES],
             names=list(dict.fromkeys(row.group_id for row in rows)),
             items=items,
             rows=map(_row, items),
@@ -60,20 +63,7 @@ def _row(alarm: Json) -> Json:
 
 
 def _alarms(alarms: Sequence[Json], history: History) -> Table:
-    columns = [
-        Column(title="GROUP"),
-        Column(title="IDENTITY"),
-        Column(title="ALARM"),
-        Column(title="CONFIDENCE"),
-        Column(title="TIMES", right=True),
-        Column(title="SINCE"),
-        Column(title="LAST"),
-        Column(title="CLEARED"),
-        Column(title="EVIDENCE"),
-    ]
-    cells: list[list[Cell]] = [
-        [*(row[key] for key in _KEYS[:-1]), "; ".join(row["evidence"]) or None] for row in map(_row, alarms)
-    ]
+    columns = {key: Column(title=title, right=key == "count") for key, title in _TITLES.items()}
     notes = ["no alarm in this history"] if not alarms else []
     notes += [f"next: {history.command('timeline', row['group_id'])}" for row in alarms[:1]]
-    return Table(columns=columns, rows=cells, notes=notes)
+    return object_table(columns, map(_row, alarms), notes=notes)

@@ -11,7 +11,8 @@ from kgm.cli.options.group_names import named_group
 from kgm.cli.options.plan_options import Draws, GroupOption, Seed, choice_of, plan_option
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
-from kgm.cli.output.report import Cell, Column, Report, Table, cluster_json, emit
+from kgm.cli.output.object_cells import object_table
+from kgm.cli.output.report import Column, Report, cluster_json, emit
 from kgm.model.errors import UsageError
 from kgm.text.wording import many, partitions_text
 
@@ -20,10 +21,11 @@ if TYPE_CHECKING:
     from kgm.operations.scale_in.scale_in import ScaleIn
 
 SCHEMA = "kgm.scale-in/v1"
-_COLUMNS = (
-    Column(title="POD"), Column(title="INSTANCE-ID"), Column(title="MEMBER-ID", wide=True), Column(title="HOST"),
-    Column(title="OWNS"),
-)  # fmt: skip
+_COLUMNS = {
+    "pod": Column(title="POD"), "group_instance_id": Column(title="INSTANCE-ID"),
+    "member_id": Column(title="MEMBER-ID", wide=True), "client_host": Column(title="HOST"),
+    "assignment=owns": Column(title="OWNS"),
+}  # fmt: skip
 
 
 @cluster_options
@@ -99,9 +101,10 @@ def scale_in(
     emit(_report(planned, where), options)
 
 
-def _tasks(member: MemberSnapshot) -> str | None:
-    """The tasks of a Connect worker, which has no partitions; None for other members."""
-    return " ".join(member.work.active_tasks or ()) or None if member.work is not None else None
+def _owns(member: MemberSnapshot) -> str | None:
+    """Partitions, or the tasks of a Connect worker, which has none."""
+    tasks = () if member.work is None else member.work.active_tasks or ()
+    return partitions_text(member.assignment) or " ".join(tasks) or None
 
 
 def _chained(lines: list[str]) -> list[str]:
@@ -114,13 +117,9 @@ def _report(planned: ScaleIn, where: dict[str, str | None]) -> Report:
     from kgm.cli.output.bounce_report import sink_tables
     from kgm.cli.output.contracts.planning.scale_in import scale_in_json
 
-    owns = [partitions_text(one.member.assignment) or _tasks(one.member) for one in planned.leaving]
-    rows: list[list[Cell]] = [
-        [one.pod, one.member.group_instance_id, one.member.member_id, one.member.client_host or None, text]
-        for one, text in zip(planned.leaving, owns, strict=True)
-    ]
     typical = planned.prediction.typical
     data = scale_in_json(planned)
+    rows = [{**item, "owns": _owns(one.member)} for item, one in zip(data["leaving"], planned.leaving, strict=True)]
     heading = (
         f"{planned.group.group_id}  {planned.stateful_set} to {many(planned.replicas, 'replica')}: "
         f"{many(len(planned.leaving), 'member')} of {len(planned.group.members)} go"
@@ -135,17 +134,17 @@ def _report(planned: ScaleIn, where: dict[str, str | None]) -> Report:
         schema=SCHEMA,
         data=data,
         tables=[
-            Table(
-                columns=_COLUMNS,
-                rows=rows,
-                heading=heading,
-                notes=[predicted, taken, "", *_chained([with_cluster(line) for line in planned.commands.lines])],
+            object_table(
+                _COLUMNS,
+                rows,
+                heading,
+                [predicted, taken, "", *_chained([with_cluster(line) for line in planned.commands.lines])],
             ),
             *sink_tables(planned.prediction.sinks, planned.group.group_id),
         ],
         names=[one.member.identity for one in planned.leaving],
         items=data["leaving"],
-        keys=("pod", "group_instance_id", "member_id", "client_host", "assignment=owns"),
-        rows=({**item, "owns": text} for item, text in zip(data["leaving"], owns, strict=True)),
+        keys=[*_COLUMNS],
+        rows=rows,
         cluster=where,
     )

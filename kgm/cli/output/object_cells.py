@@ -1,0 +1,125 @@
+"""Cells from the objects of JSON: rows of csv and tsv, and of tables that show the same.
+
+A key is a path into the object, `stopped_ms.min`, which names its column, stopped_ms_min; or `verdict=idleness.verdict`
+with a name of its own. What the object lacks is an empty cell."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from kgm.cli.output.report import Cell, Column, Table
+from kgm.text.durations import show_duration
+from kgm.text.sanitize import csv_cell
+from kgm.text.wording import in_words, partitions_text, subscription_text
+
+Row = Mapping[str, Any]
+#: The most characters of a record's key or value.
+_DATA_SHOWN: Final = 160
+
+
+def separated(rows: Iterable[Row], keys: Sequence[str], mark: str, *, headers: bool) -> Iterator[str]:
+    """The lines of csv and tsv. mark: what separates cells."""
+    if headers and keys:
+        yield mark.join(key.partition("=")[0].replace(".", "_") for key in keys) + "\n"
+    values = [*map(_value_of, keys)]
+    for row in rows if keys else ():
+        yield mark.join([_quoted(value(row), mark) for value in values]) + "\n"
+
+
+def object_table(
+    columns: Mapping[str, Column], rows: Iterable[Row], heading: str | None = None, notes: Sequence[str] = ()
+) -> Table:
+    """A table whose columns are those of keys."""
+    values = [*map(_value_of, columns)]
+    cells = [[value(row) for value in values] for row in rows]
+    return Table(columns=[*columns.values()], rows=cells, heading=heading, notes=notes)
+
+
+def _value_of(key: str) -> Callable[[Row], Cell]:
+    """What takes the cell of a key from an object."""
+    name, _, path = key.partition("=")
+    *parents, last = (path or name).split(".")
+    text = _TEXTS.get(key) or _TEXTS.get(last) or _plain
+
+    def value(row: Row | None) -> Cell:
+        for part in parents:
+            row = None if row is None else row.get(part)
+        found = None if row is None else row.get(last)
+        return None if found is None else text(found)
+
+    return value
+
+
+def _plain(value: Any) -> Cell:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list | tuple):
+        return ",".join(map(str, value)) or None
+    return str(value) if isinstance(value, float) else value
+
+
+def _quoted(value: Cell, mark: str) -> str:
+    """A cell as RFC 4180 writes it. In CSV a semicolon is quoted too: some spreadsheets split cells at it."""
+    if value is None:
+        return ""
+    text = csv_cell(value) if isinstance(value, str) else str(value)
+    if '"' in text or mark in text or (mark == "," and ";" in text):
+        return '"' + text.replace('"', '""') + '"'
+    return text
+
+
+def _joined(mark: str) -> Callable[[Iterable[str]], str | None]:
+    return lambda texts: mark.join(texts) or None
+
+
+def _partitions(partitions: Mapping[str, Sequence[int]]) -> str | None:
+    return partitions_text(partitions) or None
+
+
+def _places(places: Iterable[Row]) -> str | None:
+    partitions: dict[str, list[int]] = {}
+    for place in places:
+        partitions.setdefault(place["topic"], []).append(place["partition"])
+    return _partitions(partitions)
+
+
+def _age(span_ms: int) -> str:
+    """A duration in whole seconds, the precision that is known."""
+    return "0s" if span_ms < 1000 else show_duration(span_ms // 1000 * 1000)
+
+
+def _library(library: Row) -> str | None:
+    return library["name"] or " or ".join(library["candidates"]) or ("unknown" if library["evidence"] else None)
+
+
+def _causes(causes: Iterable[Row]) -> str:
+    return ", ".join(f"{each['count']} {in_words(each['cause'])}" for each in causes)
+
+
+def _who(who: Iterable[Row]) -> str:
+    return "; ".join(f"{each['identity'] or '?'}: {in_words(each['what'])}" for each in who)
+
+
+def _data(data: Any) -> str:
+    """The key or value of a record, cut to what fits in a cell."""
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+    return text if len(text) <= _DATA_SHOWN else text[: _DATA_SHOWN - 3] + "..."
+
+
+#: The texts of values, by key or by the last part of its path. Other lists are joined by commas.
+_TEXTS: Final[Mapping[str, Callable[[Any], str | None]]] = {
+    **dict.fromkeys(("assignment", "target_assignment", "partitions_freed"), _partitions),
+    **dict.fromkeys(("flags", "active_tasks", "standby_tasks", "warmup_tasks", "connectors"), _joined(" ")),
+    **dict.fromkeys(("lag_time=lag_ms", "commit_age=commit_age_ms"), _age),
+    "trend": lambda trend: str(trend.kind),
+    "trend_text=trend": lambda trend: trend.text,
+    "evidence": _joined("; "),
+    "subscription": lambda one: subscription_text(one["topics"] or (), one["regex"]),
+    "client_library": _library,
+    "offsets": _places,
+    "causes": _causes,
+    "who": _who,
+    "data": _data,
+}
