@@ -181,21 +181,16 @@ def _tables(
             yield _with_notes(table, lines)
         case DescribeView.OFFSETS:
             for snapshot in described.groups:
-                yield offsets_table(snapshot, order, times=times, trends=_trends_of(snapshot, described))
+                yield offsets_table(snapshot, order, times=times, trends=described.trends)
         case DescribeView.MEMBERS:
             from kgm.operations.groups.sink_tasks import tasks_of
 
             for snapshot in described.groups:
-                trends = _trends_of(snapshot, described)
                 table = members_table(
-                    snapshot, order, verbose=verbose, times=times, folds=folds, trends=trends,
+                    snapshot, order, verbose=verbose, times=times, folds=folds, trends=described.trends,
                     sink_tasks=tasks_of(snapshot, described.sink_tasks),
                 )  # fmt: skip
                 yield _with_notes(table, _waits_of(snapshot, described))
-
-
-def _trends_of(group: GroupSnapshot, described: DescribedGroups) -> GroupTrends | None:
-    return None if described.trends is None else described.trends.get(group.group_id)
 
 
 def _waits_of(group: GroupSnapshot, described: DescribedGroups) -> list[str]:
@@ -272,38 +267,31 @@ def _unread_json(described: DescribedGroups) -> Iterator[dict[str, Any]]:
 
 def _items(described: DescribedGroups, view: DescribeView, order: PartitionOrder) -> Iterator[dict[str, Any]]:
     """The objects of ndjson."""
-    match view:
-        case DescribeView.PARTITIONS:
-            yield from _partitions_json(described)
-        case DescribeView.STATE:
-            yield from map(snapshot_json, described.groups)
-        case DescribeView.OFFSETS:
-            for snapshot in described.groups:
-                yield from group_rows.offset_items(snapshot, order)
-        case DescribeView.MEMBERS:
-            for snapshot in described.groups:
-                yield from group_rows.member_items(snapshot, order)
+    if view is DescribeView.PARTITIONS:
+        yield from _partitions_json(described)
+    for snapshot in described.groups:
+        if view is DescribeView.STATE:
+            yield snapshot_json(snapshot)
+        elif view is DescribeView.OFFSETS:
+            yield from group_rows.offset_items(snapshot, order)
+        else:
+            yield from group_rows.member_items(snapshot, order)
 
 
 def _rows(described: DescribedGroups, view: DescribeView, order: PartitionOrder) -> Iterator[dict[str, Any]]:
     """The rows of csv and tsv."""
-    match view:
-        case DescribeView.PARTITIONS:
-            for _ in described.groups:
-                pass
-            for row in described.partitions or ():
-                yield group_rows.partition_row(row, described.trends)
-        case DescribeView.STATE:
-            yield from group_rows.state_rows(described.groups, order, described.trends)
-        case DescribeView.OFFSETS:
-            for snapshot in described.groups:
-                yield from group_rows.offset_rows(snapshot, order, _trends_of(snapshot, described))
-        case DescribeView.MEMBERS:
+    trends = described.trends
+    if view is DescribeView.STATE:
+        yield from group_rows.state_rows(described.groups, order, trends)
+    for snapshot in described.groups:
+        if view is DescribeView.OFFSETS:
+            yield from group_rows.offset_rows(snapshot, order, trends)
+        elif view is DescribeView.MEMBERS:
             from kgm.operations.groups.sink_tasks import tasks_of
 
-            for snapshot in described.groups:
-                tasks = tasks_of(snapshot, described.sink_tasks)
-                yield from group_rows.member_rows(snapshot, order, _trends_of(snapshot, described), tasks)
+            yield from group_rows.member_rows(snapshot, order, trends, tasks_of(snapshot, described.sink_tasks))
+    if view is DescribeView.PARTITIONS:
+        yield from (group_rows.partition_row(row, trends) for row in described.partitions or ())
 
 
 def _names(described: DescribedGroups, view: DescribeView) -> Iterator[str]:

@@ -45,17 +45,18 @@ def report(predicted: PredictedBounce, where: dict[str, str | None] | None) -> R
     """The report. where: the `cluster` of the envelope."""
     predictions = predicted.predictions
     jsons = [prediction.to_json() for prediction in predictions]
+    keys = _keys(predicted)
     data = {"group_id": predicted.group.group_id, "plan": predicted.plan.to_json(), "scenarios": jsons}
     return Report(
         schema=SCHEMA,
         data=data,
         tables=[
-            _summary(predicted),
+            _summary(predicted, keys),
             *sink_tables(predictions[0].sinks, predicted.group.group_id),
             *_moves(predictions[0]),
             *(_timeline(prediction) for prediction in (predictions[0], *_standby(predictions))),
         ],
-        keys=_keys(predicted),
+        keys=keys,
         names=[prediction.name for prediction in predictions],
         items=jsons,
         rows=map(row, predictions, jsons),
@@ -66,11 +67,14 @@ def report(predicted: PredictedBounce, where: dict[str, str | None] | None) -> R
 
 def _keys(predicted: PredictedBounce) -> list[str]:
     """The columns of csv and tsv."""
+    predictions = predicted.predictions
+    is_mixed = len({prediction.protocol for prediction in predictions}) > 1
+    has_refused = any(prediction.typical.refused_joins for prediction in predictions)
     return [
-        "name", *(["protocol"] if _is_mixed(predicted) else []), "assignor",
+        "name", *(["protocol"] if is_mixed else []), "assignor",
         *spread_keys("rebalances", "generations", "moved_partitions", "handovers"),
-        *(["newcomers_wait_ms"] if predicted.plan.scale_out else []),
-        *(["refused_joins"] if _has_refused(predicted) else []), "exact", "draws",
+        *(["newcomers_wait_ms"] if predicted.plan.scale_out else []), *(["refused_joins"] if has_refused else []),
+        "exact", "draws",
     ]  # fmt: skip
 
 
@@ -85,15 +89,6 @@ def spread_keys(*names: str) -> list[str]:
 def row(prediction: Prediction, item: dict[str, Any]) -> dict[str, Any]:
     """The row of a prediction: its object without ranges that say too little."""
     return item if prediction.meaningful_ranges else {**item, "ranges": None}
-
-
-def _is_mixed(predicted: PredictedBounce) -> bool:
-    """Whether the scenarios have different protocols."""
-    return len({prediction.protocol for prediction in predicted.predictions}) > 1
-
-
-def _has_refused(predicted: PredictedBounce) -> bool:
-    return any(prediction.typical.refused_joins for prediction in predicted.predictions)
 
 
 def sink_tables(sinks: Sequence[SinkForecast], group_id: str | None = None) -> list[Table]:
@@ -141,10 +136,9 @@ def _span(span_ms: Range) -> str:
     return f"{usual}s ({least}-{most})" if least != most else f"{usual}s"
 
 
-def _summary(predicted: PredictedBounce) -> Table:
+def _summary(predicted: PredictedBounce, keys: Sequence[str]) -> Table:
     predictions = predicted.predictions
-    has_new = bool(predicted.plan.scale_out)
-    is_mixed, has_refused = _is_mixed(predicted), _has_refused(predicted)
+    is_mixed, has_new, has_refused = (key in keys for key in ("protocol", "newcomers_wait_ms", "refused_joins"))
     counts = ("REBALANCES", "GENERATIONS", "MOVED", "HANDOVERS", "STOPPED")
     columns = [
         Column(title="SCENARIO"),

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from kgm.operations.groups.sink_tasks import SinkTask
 
 Json = dict[str, Any]
+#: By group id; None if they were not asked for.
+Trends = Mapping[str, GroupTrends] | None
 #: The columns of csv and tsv. `trend` is one of them if it was asked for.
 MEMBER_KEYS = (
     "group_id", "group_instance_id", "member_id", "client_id", "client_host", "status", "member_epoch", "protocol",
@@ -46,7 +48,7 @@ def offset_items(snapshot: GroupSnapshot, order: PartitionOrder) -> Iterator[Jso
 
 
 def member_rows(
-    snapshot: GroupSnapshot, order: PartitionOrder, trends: GroupTrends | None, tasks: Collection[SinkTask]
+    snapshot: GroupSnapshot, order: PartitionOrder, trends: Trends, tasks: Collection[SinkTask]
 ) -> Iterator[Json]:
     """tasks: those whose consumers or workers are in the group."""
     owned: dict[str | None, list[OffsetSnapshot]] = {}
@@ -55,27 +57,25 @@ def member_rows(
     workers = {one.member_id: one for one in tasks if one.sink_group == snapshot.group_id}
     for item in member_items(snapshot, order):
         item["partitions"] = count(item["assignment"])
-        item["trend"] = _trend(trends, owned.get(item["member_id"], ()))
+        item["trend"] = _trend(trends, snapshot.group_id, owned.get(item["member_id"], ()))
         if (task := workers.get(item["member_id"])) is not None:
             item |= {"worker": task.url or task.worker_id, "worker_id": task.worker_id, "url": task.url}
         yield item
 
 
-def offset_rows(snapshot: GroupSnapshot, order: PartitionOrder, trends: GroupTrends | None) -> Iterator[Json]:
+def offset_rows(snapshot: GroupSnapshot, order: PartitionOrder, trends: Trends) -> Iterator[Json]:
+    items = offset_items(snapshot, order)
     if trends is None:
-        yield from offset_items(snapshot, order)
-        return
-    for offset, item in zip(order.offsets(snapshot), offset_items(snapshot, order), strict=True):
-        yield {**item, "trend": _trend(trends, [offset])}
+        return items
+    pairs = zip(items, order.offsets(snapshot), strict=True)
+    return ({**item, "trend": _trend(trends, snapshot.group_id, [offset])} for item, offset in pairs)
 
 
-def partition_row(row: PartitionRow, trends: Mapping[str, GroupTrends] | None) -> Json:
-    return {**partition_json(row), "trend": _trend_in(trends, row.group_id, [row.offset])}
+def partition_row(row: PartitionRow, trends: Trends) -> Json:
+    return {**partition_json(row), "trend": _trend(trends, row.group_id, [row.offset])}
 
 
-def state_rows(
-    snapshots: Iterable[GroupSnapshot], order: PartitionOrder, trends: Mapping[str, GroupTrends] | None
-) -> Iterator[Json]:
+def state_rows(snapshots: Iterable[GroupSnapshot], order: PartitionOrder, trends: Trends) -> Iterator[Json]:
     """Groups without their members and offsets."""
     rows: Iterable[tuple[Any, Json]] = ((order.place(one), _state_row(one, trends)) for one in snapshots)
     if order is not PartitionOrder.NAME:
@@ -83,14 +83,14 @@ def state_rows(
     return (row for _, row in rows)
 
 
-def _state_row(snapshot: GroupSnapshot, trends: Mapping[str, GroupTrends] | None) -> Json:
+def _state_row(snapshot: GroupSnapshot, trends: Trends) -> Json:
     epoch, node = snapshot.group_epoch, snapshot.coordinator
     return {
         "group_id": snapshot.group_id, "type": snapshot.type, "state": snapshot.state, "assignor": snapshot.assignor,
         "members": len(snapshot.members), "static_members": static_members(snapshot),
         "epoch": snapshot.generation if epoch is None else epoch, "generation": snapshot.generation,
         "group_epoch": epoch, "lag": snapshot.lag, "lag_ms": snapshot.lag_ms,
-        "trend": _trend_in(trends, snapshot.group_id, snapshot.offsets),
+        "trend": _trend(trends, snapshot.group_id, snapshot.offsets),
         "coordinator": None if node is None else node_text(node),
     }  # fmt: skip
 
@@ -105,11 +105,6 @@ def node_text(node: CoordinatorNode) -> str:
     return f"{node.id} ({node.host}:{node.port})"
 
 
-def _trend(trends: GroupTrends | None, offsets: Sequence[OffsetSnapshot]) -> Trend | None:
-    return trends.of(offsets) if trends is not None and offsets else None
-
-
-def _trend_in(
-    trends: Mapping[str, GroupTrends] | None, group_id: str, offsets: Sequence[OffsetSnapshot]
-) -> Trend | None:
-    return None if trends is None else _trend(trends.get(group_id), offsets)
+def _trend(trends: Trends, group_id: str, offsets: Sequence[OffsetSnapshot]) -> Trend | None:
+    of_group = None if trends is None else trends.get(group_id)
+    return of_group.of(offsets) if of_group is not None and offsets else None

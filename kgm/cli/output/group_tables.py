@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from kgm.cli.output.group_rows import member_rows, node_text, offset_rows, partition_row, state_rows, static_members
+from kgm.cli.output.group_rows import (
+    Trends,
+    member_rows,
+    node_text,
+    offset_rows,
+    partition_row,
+    state_rows,
+    static_members,
+)
 from kgm.cli.output.object_cells import object_table
 from kgm.cli.output.report import Cell, Column, Table
 from kgm.frameworks.connect import sink_connector
@@ -52,12 +60,12 @@ def heading(snapshot: GroupSnapshot) -> str:
 
 def members_table(
     snapshot: GroupSnapshot, order: PartitionOrder = PartitionOrder.NAME, *, verbose: bool = False, times: bool = False,
-    folds: bool = False, trends: GroupTrends | None = None, sink_tasks: Collection[SinkTask] = (),
+    folds: bool = False, trends: Trends = None, sink_tasks: Collection[SinkTask] = (),
 ) -> Table:  # fmt: skip
     """One row for each member, by identity, including members without partitions. times: show lag in time, here and
     below. trends: show how lag changes. folds: one row for each process instead, if members are known to be threads or
     workers. sink_tasks: tasks whose workers or consumers are in the group."""
-    notes = [*_notes(snapshot, sink_tasks), *_trend_notes(trends)]
+    notes = [*_notes(snapshot, sink_tasks), *_trend_notes(trends, snapshot.group_id)]
     has_work = _has_work(snapshot)
     if folds and not verbose and has_work:
         return _process_table(snapshot, sink_tasks, heading=heading(snapshot), notes=notes)
@@ -237,7 +245,7 @@ def _unowned_partitions(snapshot: GroupSnapshot) -> list[str]:
 
 def offsets_table(
     snapshot: GroupSnapshot, order: PartitionOrder = PartitionOrder.NAME, *, times: bool = False,
-    trends: GroupTrends | None = None,
+    trends: Trends = None,
 ) -> Table:  # fmt: skip
     """One row for each partition."""
     static = static_members(snapshot)
@@ -252,12 +260,13 @@ def offsets_table(
         "group_instance_id": Column(title="INSTANCE-ID", left_out=None if static else 2),
         "member_id": Column(title="MEMBER-ID", left_out=0 if static == len(snapshot.members) else None),
     }
-    notes = [*_odd_offsets(snapshot), *_trend_notes(trends)]
+    notes = [*_odd_offsets(snapshot), *_trend_notes(trends, snapshot.group_id)]
     return object_table(columns, offset_rows(snapshot, order, trends), heading(snapshot), notes)
 
 
-def _trend_notes(trends: GroupTrends | None) -> list[str]:
+def _trend_notes(every: Trends, group_id: str) -> list[str]:
     """The trend of the whole group, and why the trends of partitions are as they are."""
+    trends = None if every is None else every.get(group_id)
     if trends is None:
         return []
     reasons: dict[str, dict[str, list[int]]] = {}
@@ -275,9 +284,7 @@ def _total_trend(trends: GroupTrends) -> str:
     return f"trend over {show_duration(trends.window_ms // 1000 * 1000)}: {total.text}{why}"
 
 
-def partitions_table(
-    rows: Sequence[PartitionRow], *, times: bool = False, trends: Mapping[str, GroupTrends] | None = None
-) -> Table:
+def partitions_table(rows: Sequence[PartitionRow], *, times: bool = False, trends: Trends = None) -> Table:
     """One row for each partition of each group, with its owner."""
     owned = [row.offset.group_instance_id for row in rows if row.offset.member_id is not None]
     static = any(owned)
@@ -313,7 +320,7 @@ def _no_consumer(rows: Sequence[PartitionRow]) -> Iterator[str]:
 
 def state_table(
     snapshots: Iterable[GroupSnapshot], order: PartitionOrder = PartitionOrder.NAME, *, times: bool = False,
-    trends: Mapping[str, GroupTrends] | None = None,
+    trends: Trends = None,
 ) -> Table:  # fmt: skip
     """One row for each group; keeps nothing else of the snapshots, which are iterated once."""
     columns = {

@@ -41,13 +41,13 @@ def _value_of(key: str) -> Callable[[Row], Cell]:
     """What takes the cell of a key from an object."""
     name, _, path = key.partition("=")
     *parents, last = (path or name).split(".")
-    text = _TEXTS.get(key) or _TEXTS.get(last) or _plain
+    text = _TEXTS.get(key) or _TEXTS.get(last)
 
     def value(row: Row | None) -> Cell:
         for part in parents:
             row = None if row is None else row.get(part)
         found = None if row is None else row.get(last)
-        return None if found is None else text(found)
+        return _plain(found) if found is None or text is None else text(found) or None
 
     return value
 
@@ -70,19 +70,11 @@ def _quoted(value: Cell, mark: str) -> str:
     return text
 
 
-def _joined(mark: str) -> Callable[[Iterable[str]], str | None]:
-    return lambda texts: mark.join(texts) or None
-
-
-def _partitions(partitions: Mapping[str, Sequence[int]]) -> str | None:
-    return partitions_text(partitions) or None
-
-
-def _places(places: Iterable[Row]) -> str | None:
+def _places(places: Iterable[Row]) -> str:
     partitions: dict[str, list[int]] = {}
     for place in places:
         partitions.setdefault(place["topic"], []).append(place["partition"])
-    return _partitions(partitions)
+    return partitions_text(partitions)
 
 
 def _age(span_ms: int) -> str:
@@ -90,8 +82,8 @@ def _age(span_ms: int) -> str:
     return "0s" if span_ms < 1000 else show_duration(span_ms // 1000 * 1000)
 
 
-def _library(library: Row) -> str | None:
-    return library["name"] or " or ".join(library["candidates"]) or ("unknown" if library["evidence"] else None)
+def _library(library: Row) -> str:
+    return library["name"] or " or ".join(library["candidates"]) or ("unknown" if library["evidence"] else "")
 
 
 def _causes(causes: Iterable[Row]) -> str:
@@ -109,13 +101,13 @@ def _data(data: Any) -> str:
 
 
 #: The texts of values, by key or by the last part of its path. Other lists are joined by commas.
-_TEXTS: Final[Mapping[str, Callable[[Any], str | None]]] = {
-    **dict.fromkeys(("assignment", "target_assignment", "partitions_freed"), _partitions),
-    **dict.fromkeys(("flags", "active_tasks", "standby_tasks", "warmup_tasks", "connectors"), _joined(" ")),
+_TEXTS: Final[Mapping[str, Callable[[Any], str]]] = {
+    **dict.fromkeys(("assignment", "target_assignment", "partitions_freed"), partitions_text),
+    **dict.fromkeys(("flags", "active_tasks", "standby_tasks", "warmup_tasks", "connectors"), " ".join),
     **dict.fromkeys(("lag_time=lag_ms", "commit_age=commit_age_ms"), _age),
     "trend": lambda trend: str(trend.kind),
     "trend_text=trend": lambda trend: trend.text,
-    "evidence": _joined("; "),
+    "evidence": "; ".join,
     "subscription": lambda one: subscription_text(one["topics"] or (), one["regex"]),
     "client_library": _library,
     "offsets": _places,

@@ -14,7 +14,7 @@ from kgm.cli.options.shared_options import cluster_options
 from kgm.cli.output.history.rows_json import Json, at, cluster_json, held_offset_json, offset_change_json, window_json
 from kgm.cli.output.history.words import short
 from kgm.cli.output.object_cells import object_table
-from kgm.cli.output.report import Cell, Column, Report, Table, emit
+from kgm.cli.output.report import Column, Report, Table, emit
 from kgm.model.errors import UsageError
 from kgm.text.durations import parse_duration
 from kgm.text.wording import in_words, many
@@ -86,7 +86,7 @@ def offsets(
             keys=[*_COLUMNS],
             names=list(dict.fromkeys(f"{one.topic}:{one.topic_partition}" for one in told.changes)),
             items=items,
-            rows=map(_row, told.changes),
+            rows=[*map(_row, told.changes)],
             cluster=cluster_json(history),
         ),
         common,
@@ -130,17 +130,12 @@ def _by(one: OffsetChange) -> str | None:
 def _held(held: Sequence[HeldOffset]) -> list[Table]:
     if not held:
         return []
-    columns = [
-        Column(title="TOPIC"), Column(title="PARTITION", right=True), Column(title="COMMITTED", right=True),
-        Column(title="AT"), Column(title="EXPIRES"), Column(title="LOST", right=True), Column(title="RULE"),
-    ]  # fmt: skip
-    rows: list[list[Cell]] = [
-        [
-            one.topic, one.topic_partition, one.committed, at(one.committed_ms), at(one.expires_ms), one.lost or None,
-            one.rule,
-        ]
-        for one in held
-    ]  # fmt: skip
+    columns = {
+        "topic": Column(title="TOPIC"), "partition": Column(title="PARTITION", right=True),
+        "committed": Column(title="COMMITTED", right=True), "at": Column(title="AT"),
+        "expires": Column(title="EXPIRES"), "lost": Column(title="LOST", right=True), "rule": Column(title="RULE"),
+    }  # fmt: skip
     lost = sum(one.lost or 0 for one in held)
     notes = [f"{many(lost, 'record')} below the start of the logs: deleted before the group read them"] if lost else []
-    return [Table(columns=columns, rows=rows, heading="committed now", notes=notes)]
+    rows = ({**held_offset_json(one), "lost": one.lost or None} for one in held)
+    return [object_table(columns, rows, "committed now", notes)]

@@ -66,7 +66,7 @@ def verify(
         Report(
             schema=_SCHEMA, data=data, tables=_tables(f"{kind}:{path}", verdict),
             keys=[*_COLUMNS], names=[str(each.partition) for each in verdict.partitions], items=data["partitions"],
-            rows=map(_row, verdict.partitions), errors=errors,
+            rows=[*map(_row, verdict.partitions)], errors=errors,
         ),
         common,
     )  # fmt: skip
@@ -160,20 +160,14 @@ def _groups(verdict: LogVerdict) -> list[Table]:
     broken = [each for each in verdict.groups if not each.complete]
     if not broken:
         return []
-    columns = [
-        Column(title="GROUP"), Column(title="PARTITION", right=True), Column(title="FROM", right=True),
-        Column(title="TO", right=True), Column(title="BROKEN STEPS", right=True), Column(title="COMPLETE SINCE"),
-    ]  # fmt: skip
-    rows: list[list[Cell]] = [
-        [
-            each.group_id, each.partition, _generation(each.first), _generation(each.last), each.windows,
-            at(each.complete_since),
-        ]
-        for each in broken[:_GROUPS_SHOWN]
-    ]  # fmt: skip
+    columns = {
+        "group_id": Column(title="GROUP"), "partition": Column(title="PARTITION", right=True),
+        "first": Column(title="FROM", right=True), "last": Column(title="TO", right=True),
+        "windows": Column(title="BROKEN STEPS", right=True), "complete_since": Column(title="COMPLETE SINCE"),
+    }  # fmt: skip
     rest = len(broken) - _GROUPS_SHOWN
     notes = [f"and {rest} more: -o json has them all"] if rest > 0 else []
-    return [Table(columns=columns, rows=rows, heading="incomplete groups", notes=notes)]
+    return [object_table(columns, map(_group_json, broken[:_GROUPS_SHOWN]), "incomplete groups", notes)]
 
 
 def _bad(verdict: LogVerdict) -> list[Table]:

@@ -50,7 +50,7 @@ def zombies(
             keys=[*_TITLES],
             names=list(dict.fromkeys(row.group_id for row in rows)),
             items=items,
-            rows=map(_row, items),
+            rows=[*map(_row, items)],
             cluster=cluster_json(history),
         ),
         common,
