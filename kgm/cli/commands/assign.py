@@ -14,8 +14,7 @@ import typer
 
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import output_options_with
-from kgm.cli.output.object_cells import object_table
-from kgm.cli.output.report import Cell, Column, Report, Table, emit
+from kgm.cli.output.report import Cell, Column, Report, Table, emit, object_table
 from kgm.model.errors import MissingFileError, UsageError
 from kgm.text.input_files import MOST_BYTES, open_input
 

@@ -13,8 +13,7 @@ import typer
 
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import output_options
-from kgm.cli.output.object_cells import object_table
-from kgm.cli.output.report import Column, Report, emit
+from kgm.cli.output.report import Column, Report, emit, object_table
 from kgm.model.errors import ConditionNotMet, UsageError
 
 if TYPE_CHECKING:

@@ -9,8 +9,7 @@ import typer
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options, output_options
 from kgm.cli.output.notices import Notices
-from kgm.cli.output.object_cells import object_table
-from kgm.cli.output.report import Column, Report, emit
+from kgm.cli.output.report import Column, Report, emit, object_table
 
 if TYPE_CHECKING:
     from kgm.cli.output.redaction import ShownSetting

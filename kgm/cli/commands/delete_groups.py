@@ -12,8 +12,7 @@ from kgm.cli.change_run import ChangeRun, refuse_without_terminal
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
 from kgm.cli.options.words import topic_names
-from kgm.cli.output.object_cells import object_table
-from kgm.cli.output.report import Column, Report, cluster_json
+from kgm.cli.output.report import Column, Report, cluster_json, object_table
 from kgm.cli.stop_signal import interrupted_by_signals
 from kgm.model.errors import KgmError
 from kgm.text.wording import group_command, many, partitions_text, typed

@@ -172,7 +172,7 @@ def _effect(effect: Effect) -> str:
 
 
 def _members(snapshot: GroupSnapshot, options: RunOptions) -> str:
-    from kgm.cli.output.group_tables import members_table
+    from kgm.cli.output.groups.tables import members_table
     from kgm.cli.output.report import Report, rendered
 
     return rendered(Report(schema=SCHEMA, data={}, tables=[members_table(snapshot)]), options)

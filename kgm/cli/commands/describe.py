@@ -11,9 +11,9 @@ import typer
 
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
-from kgm.cli.output import group_rows
 from kgm.cli.output.contracts.groups import snapshot_json
-from kgm.cli.output.group_tables import members_table, offsets_table, partitions_table, state_table
+from kgm.cli.output.groups import rows as group_rows
+from kgm.cli.output.groups.tables import members_table, offsets_table, partitions_table, state_table
 from kgm.cli.output.report import Report, Table, cluster_json, emit
 from kgm.model.errors import NotFoundError, UsageError
 from kgm.model.snapshot import GroupSnapshot

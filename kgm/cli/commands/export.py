@@ -16,8 +16,7 @@ import typer
 from kgm.cli.options.listen_address import address_text, is_loopback, parse_listen
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
-from kgm.cli.output.object_cells import object_table
-from kgm.cli.output.report import Column, Report, cluster_json, emit
+from kgm.cli.output.report import Column, Report, cluster_json, emit, object_table
 from kgm.cli.output.streams import write_stdout
 from kgm.cli.stop_signal import stopped_by_sigterm
 from kgm.model.distribution import install_command

@@ -10,8 +10,7 @@ import typer
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
 from kgm.cli.options.words import known_word, split_words, topic_names
-from kgm.cli.output.object_cells import object_table
-from kgm.cli.output.report import Column, Report, cluster_json, emit
+from kgm.cli.output.report import Column, Report, cluster_json, emit, object_table
 
 SCHEMA = "kgm.list/v1"
 

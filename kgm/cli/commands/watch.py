@@ -12,8 +12,7 @@ import typer
 
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
-from kgm.cli.output.object_cells import object_table
-from kgm.cli.output.report import Column, Report, cluster_json, emit
+from kgm.cli.output.report import Column, Report, cluster_json, emit, object_table
 from kgm.cli.stop_signal import interrupted_by_signals
 from kgm.model.errors import NotFoundError, UsageError
 from kgm.text.durations import parse_duration, show_duration

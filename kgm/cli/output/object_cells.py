@@ -9,7 +9,6 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from kgm.cli.output.report import Cell, Column, Table
 from kgm.text.durations import show_duration
 from kgm.text.sanitize import csv_cell
 from kgm.text.wording import in_words, partitions_text, subscription_text
@@ -28,22 +27,19 @@ def separated(rows: Iterable[Row], keys: Sequence[str], mark: str, *, headers: b
         yield mark.join([_quoted(value(row), mark) for value in values]) + "\n"
 
 
-def object_table(
-    columns: Mapping[str, Column], rows: Iterable[Row], heading: str | None = None, notes: Sequence[str] = ()
-) -> Table:
-    """A table whose columns are those of keys."""
-    values = [*map(_value_of, columns)]
-    cells = [[value(row) for value in values] for row in rows]
-    return Table(columns=[*columns.values()], rows=cells, heading=heading, notes=notes)
+def cells(rows: Iterable[Row], keys: Iterable[str]) -> list[list[str | int | None]]:
+    """The rows of a table that shows the same."""
+    values = [*map(_value_of, keys)]
+    return [[value(row) for value in values] for row in rows]
 
 
-def _value_of(key: str) -> Callable[[Row], Cell]:
+def _value_of(key: str) -> Callable[[Row], str | int | None]:
     """What takes the cell of a key from an object."""
     name, _, path = key.partition("=")
     *parents, last = (path or name).split(".")
     text = _TEXTS.get(key) or _TEXTS.get(last)
 
-    def value(row: Row | None) -> Cell:
+    def value(row: Row | None) -> str | int | None:
         for part in parents:
             row = None if row is None else row.get(part)
         found = None if row is None else row.get(last)
@@ -52,7 +48,7 @@ def _value_of(key: str) -> Callable[[Row], Cell]:
     return value
 
 
-def _plain(value: Any) -> Cell:
+def _plain(value: Any) -> str | int | None:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list | tuple):
@@ -60,7 +56,7 @@ def _plain(value: Any) -> Cell:
     return str(value) if isinstance(value, float) else value
 
 
-def _quoted(value: Cell, mark: str) -> str:
+def _quoted(value: str | int | None, mark: str) -> str:
     """A cell as RFC 4180 writes it. In CSV a semicolon is quoted too: some spreadsheets split cells at it."""
     if value is None:
         return ""

@@ -58,6 +58,16 @@ class Table:
     notes: Sequence[str] = ()
 
 
+def object_table(
+    columns: Mapping[str, Column], rows: Iterable[Mapping[str, Any]], heading: str | None = None,
+    notes: Sequence[str] = (),
+) -> Table:  # fmt: skip
+    """A table of objects of JSON, with a column for each of these keys."""
+    from kgm.cli.output.object_cells import cells
+
+    return Table(columns=[*columns.values()], rows=cells(rows, columns), heading=heading, notes=notes)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
     """The result of a command. `items` are the objects of ndjson, `names` the lines of -o name.

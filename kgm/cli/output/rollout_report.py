@@ -10,8 +10,7 @@ import typer
 
 from kgm.cli import invocation
 from kgm.cli.output.notices import Notices
-from kgm.cli.output.object_cells import object_table
-from kgm.cli.output.report import Column, Report, cluster_json, rendered
+from kgm.cli.output.report import Column, Report, cluster_json, object_table, rendered
 from kgm.cli.output.streams import write_stdout
 from kgm.model.errors import KgmError, OutputError, PartialError
 from kgm.text.sanitize import clean, json_text

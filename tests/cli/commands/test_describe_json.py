@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 from collections.abc import Iterator
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,6 +18,7 @@ from kgm.model.broker_version import REFERENCE
 from kgm.model.client_library import CONFIDENCES, ClientLibrary
 from kgm.model.snapshot import CoordinatorNode, GroupSnapshot, MemberSnapshot, OffsetSnapshot, TopicSnapshot
 from kgm.operations.groups.description import DescribedGroups
+from kgm.operations.groups.partitions import PartitionOrder
 from kgm.text.sanitize import json_text
 
 TEXT = st.text(max_size=5)
@@ -94,3 +98,22 @@ def test_an_offset_has_its_fields_by_name(row):
         "lag_ms",
         "commit_age_ms",
     ]
+
+
+@pytest.mark.parametrize(("view", "key"), [(DescribeView.MEMBERS, "member_id"), (DescribeView.OFFSETS, "partition")])
+def test_ndjson_and_csv_are_in_the_order_of_sort(view, key):
+    """The highest lag first, and what is unknown last; JSON has the groups as snapshots are."""
+    lags = {"a": 2, "b": None, "c": 30}
+    group = GroupSnapshot(
+        group_id="g", type="classic", state="Stable",
+        members=tuple(MemberSnapshot(member_id=name, lag=lag) for name, lag in lags.items()),
+        offsets=tuple(OffsetSnapshot("t", at, 0, 9, lag, None, None) for at, lag in enumerate(lags.values())),
+    )  # fmt: skip
+
+    def shown(output):
+        described = DescribedGroups(groups=iter([group]))
+        return rendered(report(described, [], {}, view=view, order=PartitionOrder.LAG), OutputOptions(output=output))
+
+    in_order = ["c", "a", "b"] if key == "member_id" else [2, 0, 1]
+    assert [json.loads(line)[key] for line in shown("ndjson").splitlines()] == in_order
+    assert [row[key] for row in csv.DictReader(io.StringIO(shown("csv")))] == [*map(str, in_order)]

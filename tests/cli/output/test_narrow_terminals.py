@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from kgm.cli.output.group_tables import members_table, offsets_table, state_table
+from kgm.cli.output.groups.tables import members_table, offsets_table, state_table
 from kgm.cli.output.output_options import OutputOptions
 from kgm.cli.output.report import table_text
 from kgm.cli.output.table_text import TableStyle, fold

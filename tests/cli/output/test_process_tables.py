@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from kgm.cli.commands.describe import DescribeView, report
-from kgm.cli.output.group_tables import members_table
+from kgm.cli.output.groups.tables import members_table
 from kgm.cli.output.output_options import OutputOptions
 from kgm.cli.output.report import Report, rendered
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot

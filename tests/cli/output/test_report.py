@@ -15,7 +15,7 @@ from kgm.cli.output import report as output
 from kgm.cli.output.failures import print_warning
 from kgm.cli.output.notices import Notices
 from kgm.cli.output.output_options import FORMATS, OutputOptions
-from kgm.cli.output.report import Column, Report, Table, rendered
+from kgm.cli.output.report import Column, Report, Table, object_table, rendered
 from kgm.cli.output.table_text import TableStyle, cells, fold, table_lines
 from kgm.text.sanitize import clean
 from tests.cpu_time import allowed
@@ -225,6 +225,26 @@ def test_ten_thousand_members_are_fast():
         text = shown(text_format, *rows) if text_format != "schema" else "app-09999"
         assert time.process_time() - start < allowed(3)
         assert "app-09999" in text or text_format in ("json", "yaml", "ndjson")
+
+
+def test_a_table_of_objects_has_what_csv_has():
+    """Partitions, lists and their own separators as text; nothing for what is unknown or empty."""
+    items = [
+        {
+            "assignment": {"t-10": [1], "t-2": [0, 1, 3]},
+            "verdict": {"evidence": ["a", "b"]},
+            "tasks": ["x", "y"],
+            "n": 0,
+        },
+        {"assignment": {}, "verdict": None, "tasks": [], "n": None},
+    ]
+    keys = ("assignment", "why=verdict.evidence", "tasks", "n")
+    cells = [["t-2[0-1,3] t-10[1]", "a; b", "x,y", 0], [None, None, None, None]]
+    assert object_table({key: Column(title=key) for key in keys}, items).rows == cells
+    shown = Report(schema="x", data={}, keys=keys, items=items)
+    assert rendered(shown, OutputOptions(output="tsv")).splitlines() == [
+        "assignment\twhy\ttasks\tn", "t-2[0-1,3] t-10[1]\ta; b\tx,y\t0", "\t\t\t",
+    ]  # fmt: skip
 
 
 def test_csv_has_rows_of_items_and_columns_of_keys():

@@ -20,8 +20,8 @@ from kgm.cli.main import run
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.output import progress
 from kgm.cli.output import report as output
-from kgm.cli.output.group_rows import MEMBER_KEYS
-from kgm.cli.output.group_tables import members_table
+from kgm.cli.output.groups.rows import MEMBER_KEYS
+from kgm.cli.output.groups.tables import members_table
 from kgm.cli.output.report import Report, rendered
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.text.sanitize import clean

@@ -10,8 +10,7 @@ from importlib import metadata
 
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import output_options
-from kgm.cli.output.object_cells import object_table
-from kgm.cli.output.report import Cell, Column, Report, Table, emit
+from kgm.cli.output.report import Cell, Column, Report, Table, emit, object_table
 
 SCHEMA = "kgm.version/v1"
 _REQUIREMENT = re.compile(r"""(?P<name>[\w.-]+).*;.*\bextra\s*==\s*['"](?P<extra>[\w-]+)['"]""")

@@ -16,8 +16,7 @@ from kgm.cli.commands.history.spark_arguments import (
 from kgm.cli.options.history import HistoryOptions, history_options
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
-from kgm.cli.output.object_cells import object_table
-from kgm.cli.output.report import Column, Report, emit
+from kgm.cli.output.report import Column, Report, emit, object_table
 from kgm.text.wording import many
 
 if TYPE_CHECKING:

@@ -18,8 +18,7 @@ from kgm.cli.options.history import HistoryOptions, history_options
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
 from kgm.cli.output.notices import Notices
-from kgm.cli.output.object_cells import object_table
-from kgm.cli.output.report import Column, Report, emit
+from kgm.cli.output.report import Column, Report, emit, object_table
 from kgm.cli.stop_signal import stopped_by_sigterm
 from kgm.model.errors import UsageError
 from kgm.text.durations import parse_duration

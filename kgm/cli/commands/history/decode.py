@@ -15,8 +15,7 @@ from kgm.cli.options.history import HistoryOptions, history_options
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import output_options_with
 from kgm.cli.output.history.rows_json import Json, at
-from kgm.cli.output.object_cells import object_table
-from kgm.cli.output.report import Column, Report, emit
+from kgm.cli.output.report import Column, Report, emit, object_table
 from kgm.cli.output.streams import reader_has_gone, write_stdout
 
 _SCHEMA = "kgm.history-decode/v1"

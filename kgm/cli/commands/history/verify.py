@@ -12,8 +12,7 @@ from kgm.cli.options.history import HistoryOptions, history_options
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import output_options
 from kgm.cli.output.history.rows_json import Json, at, at_text
-from kgm.cli.output.object_cells import object_table
-from kgm.cli.output.report import Cell, Column, Report, Table, emit
+from kgm.cli.output.report import Cell, Column, Report, Table, emit, object_table
 from kgm.model.errors import ConditionNotMet
 from kgm.text.wording import many
 

@@ -12,8 +12,7 @@ from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
 from kgm.cli.output.history.rows_json import Json, alarm_json, cluster_json, window_json
 from kgm.cli.output.history.words import short
-from kgm.cli.output.object_cells import object_table
-from kgm.cli.output.report import Column, Report, Table, emit
+from kgm.cli.output.report import Column, Report, Table, emit, object_table
 from kgm.text.wording import in_words
 
 if TYPE_CHECKING:

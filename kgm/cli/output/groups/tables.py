@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from kgm.cli.output.group_rows import (
+from kgm.cli.output.groups.rows import (
     Trends,
     member_rows,
     node_text,
@@ -14,8 +14,7 @@ from kgm.cli.output.group_rows import (
     state_rows,
     static_members,
 )
-from kgm.cli.output.object_cells import object_table
-from kgm.cli.output.report import Cell, Column, Table
+from kgm.cli.output.report import Cell, Column, Table, object_table
 from kgm.frameworks.connect import sink_connector
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.model.work import CONNECT_PROTOCOL_TYPE, MemberWork
