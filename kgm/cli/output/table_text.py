@@ -62,6 +62,8 @@ def table_lines(
     """The lines of a table, without line ends. `right`: which columns are aligned to the right."""
     head = [tuple(titles)] if style.headers else []
     columns = list(zip(*head, *rows, strict=True))
+    if not columns:
+        return []
     widths = [*map(_width, columns)]
     if style.width is None or _total(widths) <= style.width:
         if not style.color:

@@ -136,6 +136,11 @@ def test_no_headers():
         assert "INSTANCE" not in shown(text_format, ["a", "b", 1, None], headers=False).upper()
 
 
+def test_nothing_is_printed_of_no_rows_without_headers():
+    for text_format in ("table", "wide", "csv", "tsv"):
+        assert shown(text_format, headers=False) == ""
+
+
 def test_csv_quotes_cells_with_separators():
     assert shown("csv", ['a"b', "c;d", 1, "e,f"], headers=False) == '"a""b","c;d",1,"e,f"\n'
     assert shown("tsv", ['a"b', "c;d", -1, "e,f"], headers=False) == '"a""b"\tc;d\t-1\te,f\n'
