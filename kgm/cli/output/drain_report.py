@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from kgm.cli.output.bounce_report import exact_text, row, sink_tables, spread_keys, stopped_text
@@ -38,10 +39,10 @@ def report(foreseen: DrainForecast, where: dict[str, str | None] | None) -> Repo
         data=forecast_json(foreseen),
         tables=[_table(foreseen), *_sinks(foreseen)],
         keys=_KEYS,
-        rows=[
-            *(row(one.prediction, group_json(one)) for one in foreseen.groups),
-            *map(unpredicted_json, foreseen.unpredicted),
-        ],
+        rows=chain(
+            (row(one.prediction, group_json(one)) for one in foreseen.groups),
+            map(unpredicted_json, foreseen.unpredicted),
+        ),
         names=[one.group.group_id for one in foreseen.groups] + [one.group_id for one in foreseen.unpredicted],
         cluster=where,
         errors=[*foreseen.failed_gates, *foreseen.errors],
