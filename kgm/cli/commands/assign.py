@@ -14,7 +14,7 @@ import typer
 
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import output_options_with
-from kgm.cli.output.report import Cell, Column, Report, Table, emit, object_table
+from kgm.cli.output.report import Cell, Column, Columns, Report, Table, emit, object_table
 from kgm.model.errors import MissingFileError, UsageError
 from kgm.text.input_files import MOST_BYTES, open_input
 
@@ -23,14 +23,10 @@ if TYPE_CHECKING:
     from kgm.model.assignment import Move
 
 SCHEMA = "kgm.assign/v1"
-_COLUMNS = {
-    "case": Column(title="CASE"),
-    "assignor": Column(title="ASSIGNOR", wide=True),
-    "member_id": Column(title="MEMBER-ID"),
-    "topic": Column(title="TOPIC"),
-    "partitions": Column(title="PARTITIONS"),
-    "count": Column(title="COUNT", right=True),
-}
+_COLUMNS: Columns = {
+    "case": "CASE", "assignor": Column(title="ASSIGNOR", wide=True), "member_id": "MEMBER-ID", "topic": "TOPIC",
+    "partitions": "PARTITIONS", "count": Column(title="COUNT", right=True),
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ import typer
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options, output_options
 from kgm.cli.output.notices import Notices
-from kgm.cli.output.report import Column, Report, emit, object_table
+from kgm.cli.output.report import Column, Columns, Report, emit, object_table
 
 if TYPE_CHECKING:
     from kgm.cli.output.redaction import ShownSetting
@@ -39,8 +39,7 @@ def view(
     if options.other_cluster is not None:
         notices.warn(f"{options.other_cluster}; {options.bootstrap} is used")
     settings = [*_own_options(options), *_client_settings(options)]
-    columns = {"key": Column(title="KEY"), "value": Column(title="VALUE")}
-    columns |= {"origin": Column(title="ORIGIN")} if show_origin else {}
+    columns = {"key": "KEY", "value": "VALUE", **({"origin": "ORIGIN"} if show_origin else {})}
     rows = [{"key": one.key, "value": one.text, "origin": one.origin} for one in settings]
     items = [setting_json(one) for one in settings]
     emit(
@@ -120,9 +119,8 @@ def list_profiles(*, options: RunOptions) -> None:
             }
         )
     columns = {
-        "name": Column(title="NAME"), "bootstrap_server": Column(title="BOOTSTRAP-SERVER"),
-        "expect_cluster_id": Column(title="EXPECT-CLUSTER-ID"), "command_config": Column(title="COMMAND-CONFIG"),
-        "default": Column(title="DEFAULT"),
+        "name": "NAME", "bootstrap_server": "BOOTSTRAP-SERVER", "expect_cluster_id": "EXPECT-CLUSTER-ID",
+        "command_config": "COMMAND-CONFIG", "default": "DEFAULT",
     }  # fmt: skip
     emit(
         Report(
@@ -162,10 +160,8 @@ def check(
     )
     errors = list(tested.errors)
     items = [check_json(check) for check in tested.checks]
-    columns = {
-        "step": Column(title="STEP"), "where": Column(title="WHERE"), "result": Column(title="RESULT"),
-        "took_ms": Column(title="MS", right=True), "detail": Column(title="DETAIL"),
-    }  # fmt: skip
+    ms = Column(title="MS", right=True)
+    columns: Columns = {"step": "STEP", "where": "WHERE", "result": "RESULT", "took_ms": ms, "detail": "DETAIL"}
     emit(
         Report(
             schema="kgm.config-test/v1",

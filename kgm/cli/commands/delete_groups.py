@@ -12,7 +12,7 @@ from kgm.cli.change_run import ChangeRun, refuse_without_terminal
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
 from kgm.cli.options.words import topic_names
-from kgm.cli.output.report import Column, Report, cluster_json, object_table
+from kgm.cli.output.report import Report, cluster_json, object_table
 from kgm.cli.stop_signal import interrupted_by_signals
 from kgm.model.errors import KgmError
 from kgm.text.wording import group_command, many, partitions_text, typed
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from kgm.operations.deletion.request import DeletionRequest
 
 SCHEMA = "kgm.delete-groups/v1"
-_TITLES = {
+_COLUMNS = {
     "group_id": "GROUP", "topic": "TOPIC", "result": "RESULT", "verdict=idleness.verdict": "VERDICT",
     "last_use_at=idleness.last_use_at": "LAST-USE", "committed=offsets": "COMMITTED", "error": "ERROR", "note": "NOTE",
     "evidence=idleness.evidence": "EVIDENCE",
@@ -211,8 +211,8 @@ class _Run(ChangeRun["PreparedDeletion", "DeletionResult"]):
                 "results": rows,
                 "warnings": list(warnings),
             },
-            tables=[object_table({key: Column(title=title) for key, title in _TITLES.items()}, shown)],
-            keys=[*_TITLES],
+            tables=[object_table(_COLUMNS, shown)],
+            keys=[*_COLUMNS],
             names=[one.target.id for one in results],
             items=rows,
             rows=shown,

@@ -16,7 +16,7 @@ import typer
 from kgm.cli.options.listen_address import address_text, is_loopback, parse_listen
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
-from kgm.cli.output.report import Column, Report, cluster_json, emit, object_table
+from kgm.cli.output.report import Column, Columns, Report, cluster_json, emit, object_table
 from kgm.cli.output.streams import write_stdout
 from kgm.cli.stop_signal import stopped_by_sigterm
 from kgm.model.distribution import install_command
@@ -158,9 +158,7 @@ def _print(collector: GroupCollector, options: RunOptions) -> None:
         exit_with(collection.errors, done=len(collection.series.group_ids))
         return
     shown = families(collection)
-    columns = {
-        "name": Column(title="METRIC"), "labels": Column(title="LABELS"), "value": Column(title="VALUE", right=True)
-    }  # fmt: skip
+    columns: Columns = {"name": "METRIC", "labels": "LABELS", "value": Column(title="VALUE", right=True)}
     report = Report(
         schema=SCHEMA,
         data=collection_json(collection, shown),

@@ -10,7 +10,7 @@ import typer
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
 from kgm.cli.options.words import known_word, split_words, topic_names
-from kgm.cli.output.report import Column, Report, cluster_json, emit, object_table
+from kgm.cli.output.report import Column, Columns, Report, cluster_json, emit, object_table
 
 SCHEMA = "kgm.list/v1"
 
@@ -68,15 +68,12 @@ def list_groups(
     errors = table.errors
     is_all = match is None and not state and not kind and not topics and not errors
     store_names(options, seen, listed=names, is_all=is_all)
-    columns = {
-        "group_id": Column(title="GROUP"),
-        "type": Column(title="TYPE"),
-        "state": Column(title="STATE"),
-        "members": Column(title="MEMBERS", right=True),
+    columns: Columns = {
+        "group_id": "GROUP", "type": "TYPE", "state": "STATE", "members": Column(title="MEMBERS", right=True),
         **({"lag": Column(title="LAG", right=True)} if lag else {}),
         "protocol_type": Column(title="PROTOCOL-TYPE", wide=True),
         "coordinator=coordinator.id": Column(title="COORDINATOR", wide=True, right=True),
-    }
+    }  # fmt: skip
     emit(
         Report(
             schema=SCHEMA,

@@ -10,7 +10,7 @@ import typer
 from kgm.cli.options.group_names import named_group
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
-from kgm.cli.output.report import Column, Report, cluster_json, emit, object_table
+from kgm.cli.output.report import Report, cluster_json, emit, object_table
 from kgm.model.errors import UsageError
 from kgm.text.durations import parse_duration
 from kgm.text.wording import typed
@@ -86,10 +86,7 @@ def wait(
 def _emit(result: WaitResult, where: dict[str, str | None], options: RunOptions) -> None:
     from kgm.cli.output.contracts.wait import condition_json, wait_json
 
-    columns = {
-        "group_id": Column(title="GROUP"), "condition": Column(title="CONDITION"), "met": Column(title="MET"),
-        "seen": Column(title="SEEN"),
-    }  # fmt: skip
+    columns = {"group_id": "GROUP", "condition": "CONDITION", "met": "MET", "seen": "SEEN"}
     items = [condition_json(one) for one in result.conditions]
     rows = [{"group_id": result.group_id, **item} for item in items]
     emit(

@@ -12,7 +12,7 @@ import typer
 
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
-from kgm.cli.output.report import Column, Report, cluster_json, emit, object_table
+from kgm.cli.output.report import Report, cluster_json, emit, object_table
 from kgm.cli.stop_signal import interrupted_by_signals
 from kgm.model.errors import NotFoundError, UsageError
 from kgm.text.durations import parse_duration, show_duration
@@ -230,8 +230,7 @@ def _emit(running: Watch, collected: CollectedEvents, where: dict[str, str | Non
     """Print the document at the end, even if Ctrl-C ended the watch."""
     from kgm.cli.output.contracts.watch import verdict_json
 
-    titles = {"at": "AT", "group_id": "GROUP", "event": "EVENT", "text": "DETAIL"}
-    columns = {key: Column(title=title) for key, title in titles.items()}
+    columns = {"at": "AT", "group_id": "GROUP", "event": "EVENT", "text": "DETAIL"}
     verdicts = running.verdicts()
     emit(
         Report(

@@ -48,6 +48,10 @@ class Column:
     left_out: int | None = None
 
 
+#: Columns by the keys of objects; a text is the title of a plain column.
+Columns = Mapping[str, Column | str]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
     """Rows under columns. `heading` and `notes` are lines around the table."""
@@ -59,13 +63,14 @@ class Table:
 
 
 def object_table(
-    columns: Mapping[str, Column], rows: Iterable[Mapping[str, Any]], heading: str | None = None,
+    columns: Columns, rows: Iterable[Mapping[str, Any]], heading: str | None = None,
     notes: Sequence[str] = (),
 ) -> Table:  # fmt: skip
-    """A table of objects of JSON, with a column for each of these keys."""
+    """A table of objects of JSON."""
     from kgm.cli.output.object_cells import cells
 
-    return Table(columns=[*columns.values()], rows=cells(rows, columns), heading=heading, notes=notes)
+    shown = [Column(title=one) if isinstance(one, str) else one for one in columns.values()]
+    return Table(columns=shown, rows=cells(rows, columns), heading=heading, notes=notes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

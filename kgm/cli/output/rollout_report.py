@@ -10,7 +10,7 @@ import typer
 
 from kgm.cli import invocation
 from kgm.cli.output.notices import Notices
-from kgm.cli.output.report import Column, Report, cluster_json, object_table, rendered
+from kgm.cli.output.report import Report, cluster_json, object_table, rendered
 from kgm.cli.output.streams import write_stdout
 from kgm.model.errors import KgmError, OutputError, PartialError
 from kgm.text.sanitize import clean, json_text
@@ -141,8 +141,7 @@ class RolloutPrinter:
         raise typer.Exit(code)
 
     def _document(self, outcome: str, steps_done: int, error: KgmError | None, connected: AdminClient) -> Report:
-        titles = {"at": "AT", "step": "STEP", "event": "EVENT", "text": "DETAIL"}
-        columns = {key: Column(title=title) for key, title in titles.items()}
+        columns = {"at": "AT", "step": "STEP", "event": "EVENT", "text": "DETAIL"}
         return Report(
             schema=SCHEMA,
             data={

@@ -39,7 +39,7 @@ def version(*, options: RunOptions) -> None:
     from kgm.protocol.apis import API, KAFKA_RELEASE
     from kgm.version import __version__
 
-    columns = {"name": Column(title="NAME"), "version": Column(title="VERSION")}
+    columns = {"name": "NAME", "version": "VERSION"}
     rows = [
         {"name": "kgm", "version": __version__},
         {"name": "python", "version": f"{platform.python_version()} ({platform.python_implementation()})"},

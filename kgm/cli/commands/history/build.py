@@ -16,7 +16,7 @@ from kgm.cli.commands.history.spark_arguments import (
 from kgm.cli.options.history import HistoryOptions, history_options
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
-from kgm.cli.output.report import Column, Report, emit, object_table
+from kgm.cli.output.report import Column, Columns, Report, emit, object_table
 from kgm.text.wording import many
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def _report(done: BuildReport, cluster_json: dict[str, Any] | None, out: Place) 
         },
     }  # fmt: skip
     rows = [{"table": name, "rows": count} for name, count in sorted(done.rows.items())]
-    columns = {"table": Column(title="TABLE"), "rows": Column(title="ROWS", right=True)}
+    columns: Columns = {"table": "TABLE", "rows": Column(title="ROWS", right=True)}
     notes = [f"{done.bad:,} records could not be decoded: kgm history verify --store {out}"] if done.bad else []
     notes.append(f"next: kgm history churn --store {out}")
     heading = f"build {done.number}: {done.records:,} new records of {many(len(done.partitions), 'partition')}"

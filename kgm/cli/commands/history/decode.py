@@ -15,21 +15,16 @@ from kgm.cli.options.history import HistoryOptions, history_options
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import output_options_with
 from kgm.cli.output.history.rows_json import Json, at
-from kgm.cli.output.report import Column, Report, emit, object_table
+from kgm.cli.output.report import Column, Columns, Report, emit, object_table
 from kgm.cli.output.streams import reader_has_gone, write_stdout
 
 _SCHEMA = "kgm.history-decode/v1"
 _AT_ONCE = 2_000
-_COLUMNS = {
-    "partition": Column(title="PARTITION", right=True),
-    "offset": Column(title="OFFSET", right=True),
-    "at": Column(title="AT"),
-    "type=key.type": Column(title="TYPE", right=True),
-    "key=key.data": Column(title="KEY"),
-    "version=value.version": Column(title="VERSION", right=True),
-    "value=value.data": Column(title="VALUE"),
-    "error": Column(title="ERROR"),
-}
+_COLUMNS: Columns = {
+    "partition": Column(title="PARTITION", right=True), "offset": Column(title="OFFSET", right=True), "at": "AT",
+    "type=key.type": Column(title="TYPE", right=True), "key=key.data": "KEY",
+    "version=value.version": Column(title="VERSION", right=True), "value=value.data": "VALUE", "error": "ERROR",
+}  # fmt: skip
 
 
 @output_options_with("ndjson")

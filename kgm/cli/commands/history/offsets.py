@@ -13,7 +13,7 @@ from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
 from kgm.cli.output.history.rows_json import Json, at, cluster_json, held_offset_json, offset_change_json, window_json
 from kgm.cli.output.history.words import short
-from kgm.cli.output.report import Column, Report, Table, emit, object_table
+from kgm.cli.output.report import Column, Columns, Report, Table, emit, object_table
 from kgm.model.errors import UsageError
 from kgm.text.durations import parse_duration
 from kgm.text.wording import in_words, many
@@ -24,12 +24,11 @@ if TYPE_CHECKING:
     from kgm.operations.history.offsets import OffsetHistory
 
 _SCHEMA = "kgm.history-offsets/v1"
-_COLUMNS = {
-    "topic": Column(title="TOPIC"), "partition": Column(title="PARTITION", right=True), "at": Column(title="AT"),
-    "what": Column(title="WHAT"), "before": Column(title="BEFORE", right=True),
-    "after": Column(title="AFTER", right=True), "commits": Column(title="COMMITS", right=True),
-    "last": Column(title="LAST"), "by": Column(title="BY"), "confidence": Column(title="CONFIDENCE"),
-    "evidence": Column(title="EVIDENCE"),
+_COLUMNS: Columns = {
+    "topic": "TOPIC", "partition": Column(title="PARTITION", right=True), "at": "AT", "what": "WHAT",
+    "before": Column(title="BEFORE", right=True), "after": Column(title="AFTER", right=True),
+    "commits": Column(title="COMMITS", right=True), "last": "LAST", "by": "BY", "confidence": "CONFIDENCE",
+    "evidence": "EVIDENCE",
 }  # fmt: skip
 #: offsets.retention.minutes is at least 1.
 _LEAST_RETENTION_MS = 60_000
@@ -129,10 +128,10 @@ def _by(one: OffsetChange) -> str | None:
 def _held(held: Sequence[HeldOffset]) -> list[Table]:
     if not held:
         return []
-    columns = {
-        "topic": Column(title="TOPIC"), "partition": Column(title="PARTITION", right=True),
-        "committed": Column(title="COMMITTED", right=True), "at": Column(title="AT"),
-        "expires": Column(title="EXPIRES"), "lost": Column(title="LOST", right=True), "rule": Column(title="RULE"),
+    columns: Columns = {
+        "topic": "TOPIC", "partition": Column(title="PARTITION", right=True),
+        "committed": Column(title="COMMITTED", right=True), "at": "AT", "expires": "EXPIRES",
+        "lost": Column(title="LOST", right=True), "rule": "RULE",
     }  # fmt: skip
     lost = sum(one.lost or 0 for one in held)
     notes = [f"{many(lost, 'record')} below the start of the logs: deleted before the group read them"] if lost else []

@@ -12,16 +12,17 @@ from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
 from kgm.cli.output.history.rows_json import Json, alarm_json, cluster_json, window_json
 from kgm.cli.output.history.words import short
-from kgm.cli.output.report import Column, Report, Table, emit, object_table
+from kgm.cli.output.report import Column, Columns, Report, Table, emit, object_table
 from kgm.text.wording import in_words
 
 if TYPE_CHECKING:
     from kgm.operations.history.source import History
 
 _SCHEMA = "kgm.history-zombies/v1"
-_TITLES = {
-    "group_id": "GROUP", "identity": "IDENTITY", "alarm": "ALARM", "confidence": "CONFIDENCE", "count": "TIMES",
-    "since": "SINCE", "last": "LAST", "cleared": "CLEARED", "evidence": "EVIDENCE",
+_COLUMNS: Columns = {
+    "group_id": "GROUP", "identity": "IDENTITY", "alarm": "ALARM", "confidence": "CONFIDENCE",
+    "count": Column(title="TIMES", right=True), "since": "SINCE", "last": "LAST", "cleared": "CLEARED",
+    "evidence": "EVIDENCE",
 }  # fmt: skip
 
 
@@ -46,7 +47,7 @@ def zombies(
             schema=_SCHEMA,
             data={"window": window_json(history), "alarms": items},
             tables=[_alarms(items, history)],
-            keys=[*_TITLES],
+            keys=[*_COLUMNS],
             names=list(dict.fromkeys(row.group_id for row in rows)),
             items=items,
             rows=[*map(_row, items)],
@@ -62,7 +63,6 @@ def _row(alarm: Json) -> Json:
 
 
 def _alarms(alarms: Sequence[Json], history: History) -> Table:
-    columns = {key: Column(title=title, right=key == "count") for key, title in _TITLES.items()}
     notes = ["no alarm in this history"] if not alarms else []
     notes += [f"next: {history.command('timeline', row['group_id'])}" for row in alarms[:1]]
-    return object_table(columns, map(_row, alarms), notes=notes)
+    return object_table(_COLUMNS, map(_row, alarms), notes=notes)

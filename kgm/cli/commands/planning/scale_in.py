@@ -11,7 +11,7 @@ from kgm.cli.options.group_names import named_group
 from kgm.cli.options.plan_options import Draws, GroupOption, Seed, choice_of, plan_option
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
-from kgm.cli.output.report import Column, Report, cluster_json, emit, object_table
+from kgm.cli.output.report import Column, Columns, Report, cluster_json, emit, object_table
 from kgm.model.errors import UsageError
 from kgm.text.wording import many, partitions_text
 
@@ -20,10 +20,9 @@ if TYPE_CHECKING:
     from kgm.operations.scale_in.scale_in import ScaleIn
 
 SCHEMA = "kgm.scale-in/v1"
-_COLUMNS = {
-    "pod": Column(title="POD"), "group_instance_id": Column(title="INSTANCE-ID"),
-    "member_id": Column(title="MEMBER-ID", wide=True), "client_host": Column(title="HOST"),
-    "assignment=owns": Column(title="OWNS"),
+_COLUMNS: Columns = {
+    "pod": "POD", "group_instance_id": "INSTANCE-ID", "member_id": Column(title="MEMBER-ID", wide=True),
+    "client_host": "HOST", "assignment=owns": "OWNS",
 }  # fmt: skip
 
 
