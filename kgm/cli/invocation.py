@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from kgm.text.shell import shell_line
@@ -12,14 +13,19 @@ _warnings: dict[str, None] = {}
 #: Options that select the cluster, as they can be typed. `-bHOST:PORT` and `--profile=NAME` are single words.
 _SHORT = ("-b", "-X")
 _LONG = ("--bootstrap-server", "--bootstrap-servers", "--brokers", "--command-config", "--profile")
-#: Commands that take these options, as they begin a hint.
-_COMMANDS = tuple(
-    f"kgm {name} "
-    for name in (
-        "list", "describe", "remove-members", "delete-groups", "simulate-bounce", "drain", "plan", "rollout",
-        "scale-in", "watch", "wait", "doctor", "diff", "export", "config test", "history explain", "history offsets",
-    )
+#: Options of a command that say what it reads instead of a cluster.
+_RECORDED = ("--from-file", "--store", "--source")
+#: Commands that take these options. Those of `history` can read a cluster or a store.
+_COMMANDS = (
+    "list", "describe", "remove-members", "delete-groups", "simulate-bounce", "drain", "plan", "rollout", "scale-in",
+    "top", "watch", "wait", "doctor", "diff", "export", "config test", "history explain", "history offsets",
+    "history rebalances", "history timeline", "history build --source kafka", "history capture --source kafka",
 )  # fmt: skip
+#: A command in a text, where it can be told from prose that mentions one.
+COMMAND = re.compile(
+    rf"(?:^|(?<=: )|(?<=; )|(?<=\()|(?<=, then )|(?<=; then ))kgm (?:{'|'.join(_COMMANDS)})(?=[ ;,)]|$)"
+)
+_TEXT_FOLLOWS = re.compile("; |, |[)]")
 
 
 class Ended(Exception):  # noqa: N818  (not an error: everything has been printed)
@@ -61,19 +67,25 @@ def again_with(*added: str) -> str:
     return shell_line(["kgm", *_words, *added])
 
 
-def with_cluster(hint: str) -> str:
-    """The hint; if it begins with a command, with the options that select the cluster, as typed in this run. A second
-    command after `: ` gets them, too."""
-    command = next((each for each in _COMMANDS if f"{hint} ".startswith(each)), None)
-    words = list(cluster_words()) if command is not None else []
-    if command is None or not words or not {words[0], *_SHORT, *_LONG}.isdisjoint(hint.split()):
-        return hint
-    if "; " in hint or ", " in hint:  # there may be text after the command
-        options = f"{shell_line(words)} "
-        for each in _COMMANDS:
-            hint = hint.replace(f": {each}", f": {each}{options}")
-        return f"{command}{options}{hint[len(command) :]}".rstrip()
-    return f"{hint} {shell_line(words)}"
+def with_cluster(text: str) -> str:
+    """The text, with the options that select the cluster, as typed in this run, added to its commands: at the end, or
+    right after a command that other text may follow. A command that already says what it reads is left as it is."""
+    words = list(cluster_words())
+    found = list(COMMAND.finditer(text)) if words else []
+    if not found:
+        return text
+    stated, options = {words[0], *_SHORT, *_LONG, *_RECORDED}, shell_line(words)
+    ends = [one.start() for one in found[1:]] + [len(text)]
+    pieces = [text[: found[0].start()]]
+    for command, end in zip(found, ends, strict=True):
+        rest = text[command.end() : end]
+        if not stated.isdisjoint(rest.split()):
+            pieces.append(f"{command[0]}{rest}")
+        elif len(found) > 1 or _TEXT_FOLLOWS.search(rest):
+            pieces.append(f"{command[0]} {options}{rest}")
+        else:
+            pieces.append(f"{command[0]}{rest} {options}")
+    return "".join(pieces)
 
 
 def cluster_words() -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,6 +15,7 @@ from kgm.cli.options.words import topic_names
 from kgm.cli.output.report import Report, cluster_json, object_table
 from kgm.cli.stop_signal import interrupted_by_signals
 from kgm.model.errors import KgmError
+from kgm.text.shell import shell_word
 from kgm.text.wording import group_command, many, partitions_text, typed
 
 if TYPE_CHECKING:
@@ -183,8 +184,28 @@ class _Run(ChangeRun["PreparedDeletion", "DeletionResult"]):
             return f"make sure that nothing commits there (kgm history offsets GROUP); if you know that: {sure}"
         allowed = dict.fromkeys(one.group_id for one, text in why.items() if text is None)
         if 0 < len(allowed) <= _MOST_NAMES and not self._request.is_of_offsets:
-            return f"the others: kgm delete-groups {' '.join(map(typed, allowed))}"
+            return f"the others: kgm delete-groups {' '.join([*map(typed, allowed), *self._words])}"
         return self._look
+
+    @property
+    def _words(self) -> Iterator[str]:
+        """The options that say what must be known about a group, and how it is deleted, without those that name it."""
+        from kgm.operations.deletion.request import DEFAULT_REASON, IDLE_MS
+        from kgm.text.durations import typed_duration
+
+        request = self._request
+        if request.idle_ms != IDLE_MS:
+            yield f"--idle-for {typed_duration(request.idle_ms)}"
+        if request.assume_idle:
+            yield "--assume-idle"
+        if request.window_ms is not None:
+            yield f"--guard-window {typed_duration(request.window_ms)}"
+        if request.reason != DEFAULT_REASON:
+            yield f"--reason={shell_word(request.reason)}"
+        if request.ignore_missing:
+            yield "--ignore-missing"
+        if not self._audit:
+            yield "--no-audit"
 
     def _lines(self, prepared: PreparedDeletion) -> list[str]:
         lines = []

@@ -28,6 +28,7 @@ def error_text(error: KgmError) -> str:
 
 def print_warning(text: str) -> None:
     """Print `warning: ...` on stderr."""
+    text = with_cluster(text)
     note_warning(text)
     write_stderr(f"warning: {clean(text)}\n")
 

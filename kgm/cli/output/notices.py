@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from kgm.cli.invocation import note_warning
+from kgm.cli.invocation import note_warning, with_cluster
 from kgm.cli.output.streams import write_stderr
 from kgm.text.sanitize import clean
 
 
 class Notices:
-    """Prints each warning and each note only once, however often it is given.
+    """Prints each warning and each note only once, however often it is given. Commands in them get the cluster.
 
     unwritten: warnings and notes that could not be written, because stderr is closed or full."""
 
@@ -19,11 +19,12 @@ class Notices:
         self._printed: set[str] = set()
 
     def warn(self, text: str) -> None:
+        text = with_cluster(text)
         note_warning(text)
         self._print("warning: ", text)
 
     def note(self, text: str) -> None:
-        self._print("", text)
+        self._print("", with_cluster(text))
 
     def _print(self, prefix: str, text: str) -> None:
         if text not in self._printed:

@@ -270,7 +270,7 @@ def table_text(table: Table, options: OutputOptions, style: TableStyle) -> str:
         lines += table_lines(titles, rows, [table.columns[i].right for i in shown], style)
     no_room = [f"no room for {', '.join(left_out)}; -o wide shows all columns"] if left_out else []
     for note in (*table.notes, *no_room):
-        lines += _folded(note, "dim", style)
+        lines += _folded(with_cluster(note), "dim", style)
     return "".join(line + "\n" for line in lines)
 
 

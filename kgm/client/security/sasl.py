@@ -159,7 +159,7 @@ def log_in(connection: BrokerConnection, mechanism: Mechanism, deadline: Deadlin
         _handshake(connection, mechanism, deadline)
         return _authenticate(connection, mechanism, deadline)
     except LostError as error:
-        hint = "see the broker's log; kgm config test shows each step"
+        hint = "see the broker's log, and each step: kgm config test"
         raise ConnectError(
             f"{error.message}, during the login ({mechanism.name})", facts=error.facts, hint=hint
         ) from None

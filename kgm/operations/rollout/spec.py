@@ -218,7 +218,7 @@ def steps_of(plan: Plan) -> tuple[RolloutStep, ...]:
     if plan.scale_out:
         raise UsageError(
             "kgm rollout does not start new members: commands run for members that exist",
-            hint="start them with your deployment tool, and follow with kgm watch",
+            hint="start them with your deployment tool, and follow with `kgm watch`",
         )
     stopping = (*plan.scale_in, *plan.remove)
     if stopping and plan.bounce and plan.rolling is None:

@@ -82,8 +82,8 @@ def _name(member: MemberSnapshot, group_id: str) -> str:
     if not host or ":" in host or _ADDRESS.search(host):
         raise _uncertain(
             group_id, f"{member.identity}: it is dynamic",
-            "use the names of the pods as group.instance.id; --kubernetes asks kubectl for the pods; kgm rollout "
-            f"{group_id} --scale-in takes processes as they are",
+            "use the names of the pods as group.instance.id; --kubernetes asks kubectl for the pods; "
+            f"`kgm rollout {group_id} --scale-in` takes processes as they are",
         )  # fmt: skip
     return host.partition(".")[0]
 

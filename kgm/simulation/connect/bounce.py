@@ -21,7 +21,7 @@ from kgm.simulation.plan.bounce_plan import Plan
 from kgm.simulation.play.draw import Draw
 from kgm.simulation.report.prediction import Prediction
 from kgm.text.durations import show_duration
-from kgm.text.wording import many, some
+from kgm.text.wording import group_command, many, some
 
 
 def simulate_connect(
@@ -60,7 +60,7 @@ def _caveats(group: ConnectGroup, snapshot: GroupSnapshot, plan: Plan, drawn: Se
         until = f" until {snapshot.unassigned_until}" if snapshot.unassigned_until else ""
         texts.append(
             f"the group holds work back now{until}, because a worker has left: not all of it can be seen, and here "
-            f"the delay begins with the plan (kgm wait {snapshot.group_id} --for settled)"
+            f"the delay begins with the plan ({group_command('wait', snapshot.group_id, '--for', 'settled')})"
         )
     if len({draw.rebalances for draw in drawn}) > 1:
         texts.append("the number of rebalances depends on timing, and on who leads when a leader has gone")

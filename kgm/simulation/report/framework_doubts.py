@@ -11,7 +11,7 @@ from kgm.model.work import STREAMS_ASSIGNOR
 from kgm.simulation.plan.bounce_plan import Plan
 from kgm.simulation.plan.starting_group import StartingGroup
 from kgm.simulation.report.prediction import Ranges
-from kgm.text.wording import some
+from kgm.text.wording import group_command, some
 
 #: Rebalances of one probe: tasks are revoked from their owners, and then assigned to the members that have caught up.
 _OF_A_PROBE = 2
@@ -100,7 +100,8 @@ def why_not_settled(snapshot: GroupSnapshot) -> str:
             f"Kafka 2.6, and old snapshots lack it): if it is not, it rebalances on its own, and {then}"
         )
     when = "" if snapshot.next_rebalance_at is None else f", which is due at {snapshot.next_rebalance_at}"
+    wait = group_command("wait", snapshot.group_id, "--for", "settled")
     return (
         f"the Kafka Streams application is not settled: a member starts another rebalance{when} and, if it restarts, "
-        f"immediately; {then}. Wait for that to end: kgm wait --for settled"
+        f"immediately; {then}. Wait for that to end: {wait}"
     )

@@ -216,7 +216,7 @@ def test_dynamic_members_go_by_the_host_that_they_tell():
 def test_an_address_is_no_name(endpoint):
     with pytest.raises(RefusedError, match="m0-id: it is dynamic") as refused:
         plan_scale_in(told(endpoint), 0)
-    assert "kgm rollout g --scale-in takes processes as they are" in refused.value.hint
+    assert "`kgm rollout g --scale-in` takes processes as they are" in refused.value.hint
 
 
 def test_names_of_no_pods_are_stopped_by_a_rollout():

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kgm.cli import invocation
 from kgm.cli.commands.history import following
 from kgm.cli.commands.history.damages import warn_of
 from kgm.cli.commands.history.following import Follow
@@ -69,6 +70,8 @@ def explain(
     from kgm.operations.history.group_rows import owners as owners_of
 
     history, explained = _explained(options, common, name, generation)
+    steps = [replace(step, command=invocation.with_cluster(step.command)) for step in explained.next_steps]
+    explained = replace(explained, next_steps=tuple(steps))
     owners = [] if report is None else owners_of(history, name)
     warn_of(history.tables.origin.damages)
     window = window_json(history)
@@ -172,7 +175,7 @@ def _list(explained: Explanation) -> Table:
     absorbed = sum("absorbed" in (each.event or "") for each in explained.events)
     notes = []
     if len(rows) > _SHOWN:
-        notes.append(f"the last {_SHOWN}; {len(rows) - _SHOWN} earlier ones: kgm history rebalances lists all")
+        notes.append(f"the last {_SHOWN}; {len(rows) - _SHOWN} earlier ones: `kgm history rebalances` lists all")
     if absorbed:
         notes.append(f"{many(absorbed, 'restart')} of static members without a rebalance")
     if explained.complete is False:

@@ -103,7 +103,7 @@ def simulate_fleet(
     history = options.open(common)
     groups = groups_to_simulate(history, name, match)
     if target is not None:
-        _require_members(target, groups)
+        _require_members(target, groups, history)
     warn_of(history.tables.origin.damages)
     streams = common.output == "ndjson" and limit is None and not uses_spark(groups, options.spark_options())
     costs = _costs(groups, plan, options, common, streams=streams)
@@ -133,7 +133,7 @@ def _target(hosts: Sequence[str] | None, racks: Sequence[str] | None) -> DrainTa
     return DrainTarget(hosts=with_addresses(hosts or ()), racks=tuple(racks or ()))
 
 
-def _require_members(target: DrainTarget, groups: Sequence[FinalGroup]) -> None:
+def _require_members(target: DrainTarget, groups: Sequence[FinalGroup], history: History) -> None:
     """Raises NotFoundError if no member of any group is in the target."""
     members = [member for group in groups for member in group.snapshot.members]
     if target.taken_from(members):
@@ -141,7 +141,7 @@ def _require_members(target: DrainTarget, groups: Sequence[FinalGroup]) -> None:
     unmatched = ", ".join(target.unmatched(members))
     raise NotFoundError(
         f"no member of {many(len(groups), 'group')} matches {unmatched or '--host and --rack together'}",
-        hint="kgm history timeline GROUP shows the hosts of its members",
+        hint=f"see the hosts of its members: {history.command('timeline', 'GROUP')}",
     )
 
 

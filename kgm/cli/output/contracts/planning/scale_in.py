@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from kgm.cli.invocation import with_cluster
 from kgm.cli.output.contracts import simulate_bounce
 from kgm.cli.output.contracts.groups import PARTITIONS
 
@@ -56,8 +57,8 @@ def scale_in_json(planned: ScaleIn) -> dict[str, Any]:
         "staying": list(planned.staying),
         "scenario": planned.prediction.to_json(),
         "commands": {
-            "scale": planned.commands.scale,
-            "wait": planned.commands.wait,
-            "remove": planned.commands.remove,
+            "scale": with_cluster(planned.commands.scale),
+            "wait": with_cluster(planned.commands.wait),
+            "remove": None if planned.commands.remove is None else with_cluster(planned.commands.remove),
         },
     }
