@@ -9,11 +9,12 @@ from kgm.cli.output.bounce_report import exact_text, row, sink_tables, spread_ke
 from kgm.cli.output.contracts.planning.drain import forecast_json, group_json, unpredicted_json
 from kgm.cli.output.report import Cell, Column, Report, Table, with_range
 from kgm.operations.drain.forecast import UnpredictedGroup
-from kgm.text.braces import as_list
-from kgm.text.durations import show_duration, typed_duration
-from kgm.text.wording import group_command, many, some
+from kgm.text.durations import show_duration
+from kgm.text.wording import many, some
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from kgm.operations.drain.forecast import Drain, DrainedGroup, DrainForecast
 
 SCHEMA = "kgm.drain/v1"
@@ -32,12 +33,14 @@ _CAVEATS_SHOWN = 8
 _IDS_SHOWN = 8
 
 
-def report(foreseen: DrainForecast, where: dict[str, str | None] | None) -> Report:
-    """The report. where: the `cluster` of the envelope."""
+def report(
+    foreseen: DrainForecast, where: dict[str, str | None] | None, next_command: Callable[[DrainedGroup], str]
+) -> Report:
+    """The report. where: the `cluster` of the envelope. next_command: makes the command that shows more of a group."""
     return Report(
         schema=SCHEMA,
         data=forecast_json(foreseen),
-        tables=[_table(foreseen), *_sinks(foreseen)],
+        tables=[_table(foreseen, next_command), *_sinks(foreseen)],
         keys=_KEYS,
         rows=chain(
             (row(one.prediction, group_json(one)) for one in foreseen.groups),
@@ -90,7 +93,7 @@ def stopped_text_of(one: DrainedGroup) -> str:
     return "no owner left" if one.unowned_partitions else stopped_text(one.prediction)
 
 
-def _table(foreseen: DrainForecast) -> Table:
+def _table(foreseen: DrainForecast, next_command: Callable[[DrainedGroup], str]) -> Table:
     has_warnings = any(map(warnings_of, foreseen.groups))
     columns = [
         Column(title="GROUP"),
@@ -117,7 +120,7 @@ def _table(foreseen: DrainForecast) -> Table:
         columns=columns,
         rows=rows,
         heading=f"{heading}; {many(foreseen.examined, 'group')} examined",
-        notes=_notes(foreseen),
+        notes=_notes(foreseen, next_command),
     )
 
 
@@ -143,7 +146,7 @@ def _cells_of_unpredicted(one: UnpredictedGroup, columns: int) -> list[Cell]:
     return [*known, *[None] * (columns - len(known) - 1), one.reason.message]
 
 
-def _notes(foreseen: DrainForecast) -> list[str]:
+def _notes(foreseen: DrainForecast, next_command: Callable[[DrainedGroup], str]) -> list[str]:
     groups = foreseen.groups
     notes = [_NOTES] if groups else []
     by_caveat: dict[str, list[str]] = {}
@@ -161,23 +164,5 @@ def _notes(foreseen: DrainForecast) -> list[str]:
     if unread:
         notes.append(f"{many(unread, 'group')} cannot be described: members there are not counted")
     if groups and len(groups[0].taken) <= _IDS_SHOWN:
-        notes.append(f"next: {_next_command(groups[0], foreseen.drain)}")
+        notes.append(f"next: {next_command(groups[0])}")
     return notes
-
-
-def _next_command(one: DrainedGroup, drain: Drain) -> str:
-    """The command that simulates this group alone, with its moves and its timeline."""
-    static = {member.identity for member in one.group.members if member.group_instance_id is not None}
-    if drain.restart_time_ms is None:
-        words = ["--scale-in", as_list(one.taken)]
-    else:
-        words = []
-        for option, names in (
-            ("--instance-ids", [name for name in one.taken if name in static]),
-            ("--member-ids", [name for name in one.taken if name not in static]),
-        ):
-            words += [option, as_list(names)] if names else []
-        words += ["--restart-time", typed_duration(drain.restart_time_ms)]
-    if drain.stop.value != "clean":
-        words += ["--stop", drain.stop.value]
-    return group_command("simulate-bounce", one.group.group_id, *words)

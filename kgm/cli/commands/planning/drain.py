@@ -14,12 +14,14 @@ from kgm.cli.options.plan_options import (
     duration_of,
     plan_option,
     plan_options,
+    words_of,
 )
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
 from kgm.cli.options.words import listed_ids
 from kgm.model.errors import ConditionNotMet, UsageError
 from kgm.operations.bounce.request import BounceRequest
+from kgm.text.wording import group_command
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -120,7 +122,7 @@ def drain(
     foreseen = _forecast(
         fleet, planned, gates, draws=draws, seed=seed, keeps_holdings=report_file is not None, common=common
     )
-    _show(foreseen, where, report_file, common)
+    _show(foreseen, where, from_file, report_file, common)
 
 
 def _fleet(
@@ -175,7 +177,9 @@ def _streamed(common: RunOptions) -> Callable[[DrainedGroup | UnpredictedGroup],
     return write
 
 
-def _show(foreseen: DrainForecast, where: Where, report_file: str | None, common: RunOptions) -> None:
+def _show(
+    foreseen: DrainForecast, where: Where, from_file: str | None, report_file: str | None, common: RunOptions
+) -> None:
     """Write the report and the page. Exits 8 if a gate has failed, 7 if something could not be read."""
     from kgm.cli.output.drain_report import report
     from kgm.cli.output.failures import exit_with, print_error
@@ -187,9 +191,19 @@ def _show(foreseen: DrainForecast, where: Where, report_file: str | None, common
 
         page.write(report_file, drain_page(foreseen, where))
     if common.output != "ndjson":
-        emit(report(foreseen, where), common)
+        emit(report(foreseen, where, lambda one: _next_command(one, foreseen.drain, from_file)), common)
     if foreseen.failed_gates:
         for error in (*foreseen.failed_gates, *foreseen.errors):
             print_error(error)
         raise typer.Exit(ConditionNotMet.exit_code)
     exit_with(foreseen.errors, done=foreseen.examined)
+
+
+def _next_command(one: DrainedGroup, drain: Drain, from_file: str | None) -> str:
+    """The command that simulates the same plan for this group alone, with its moves and its timeline."""
+    words = words_of(drain.request_for(one.group))
+    if drain.restart_time_ms is not None:
+        words.append("--together")  # simulate-bounce restarts members one by one otherwise
+    if from_file is not None:
+        words += ["--from-file", from_file]
+    return group_command("simulate-bounce", one.group.group_id, *words)
