@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from kgm.model.assignment import count
 from kgm.model.errors import RefusedError
 from kgm.model.snapshot import GroupSnapshot
 from kgm.simulation.connect.bounce import draws_of, simulate_connect
@@ -144,7 +143,7 @@ def play(
     )
     try:
         refuse_unsettled(snapshot)
-        return simulation.play(draws), sum(count(member.owned) for member in simulation.group.members)
+        return simulation.play(draws), simulation.consumed_partitions
     except RefusedError:
         if not is_streams(snapshot):
             raise

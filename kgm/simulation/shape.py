@@ -5,9 +5,10 @@ because brokers and some assignors follow the order of hash maps. So members and
 do, and only if no hash matters: in classic groups with `range`, which all libraries compute in the order of ids, or
 with `roundrobin` in Java and librdkafka; if one member goes, and the assignor gives the others the same under their own
 names; and if nothing is assigned at all, because static members are back in time. In the last case other members notice
-nothing either, so one of them stands for all; and all that matters about partitions is how many each restarting member
-has. That holds as long as no draw has a rebalance; if one does, the group is played as it is. A group is played like
-this even if it is the only one of its shape: its prediction is the same either way."""
+nothing either, so one of them stands for all; and if every assigned partition exists and has one owner, all that
+matters about partitions is how many each restarting member has. That holds as long as no draw has a rebalance; if one
+does, the group is played as it is. A group is played like this even if it is the only one of its shape: its prediction
+is the same either way."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -122,7 +123,7 @@ class PlayedShapes:
         """Raises TimedOutError if the time is not enough for one draw."""
         simulation = to_play.simulation
         members = simulation.group.members
-        if _has_shape(simulation) and simulation.is_quiet:
+        if _has_shape(simulation) and simulation.is_quiet and _owns_what_exists(simulation):
             shape, names = _quiet_shape(to_play)
             played = self._of(shape)
             if not (played.has_rebalances or played.depends_on_ids):
@@ -250,6 +251,12 @@ def _has_shape(simulation: Simulation) -> bool:
     group, plan = simulation.group, simulation.plan
     has_plan = simulation.settings.plans.of(group.group_id) is not None
     return 0 < len(group.members) <= MOST_MEMBERS and not (plan.scale_out or plan.migrate or has_plan)
+
+
+def _owns_what_exists(simulation: Simulation) -> bool:
+    """Whether each assigned partition exists and has one owner. Otherwise what a member has is not all consumed by it,
+    and the number of its partitions does not say how many stop with it."""
+    return simulation.consumed_partitions == sum(count(member.owned) for member in simulation.group.members)
 
 
 def _sort_alike(members: Sequence[StartingMember]) -> bool:

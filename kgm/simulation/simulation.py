@@ -150,6 +150,13 @@ class Simulation:
         return self.plan.heartbeat_interval_ms or usual_ms or usual_heartbeat_interval_ms(session_ms)
 
     @property
+    def consumed_partitions(self) -> int:
+        """How many partitions have a consumer before the plan: those that are assigned and exist, each once."""
+        topics = self.group.topics
+        places = ((topic, n) for one in self.group.members for topic, numbers in one.owned.items() for n in numbers)
+        return len({(topic, number) for topic, number in places if number < topics.get(topic, 0)})
+
+    @property
     def is_quiet(self) -> bool:
         """Whether static members are all back well within their session, so that the coordinator answers each with its
         former assignment, and no other member notices, unless a library misbehaves."""

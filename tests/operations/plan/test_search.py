@@ -123,6 +123,41 @@ def test_the_scenario_of_a_plan_is_what_its_options_give():
         assert found.prediction.typical.became_stable
 
 
+def shrunk(group):
+    """The group after its topic was created again with fewer partitions: a broker keeps the assignment as it is."""
+    (topic,) = group.topics
+    return replace(group, topics=(replace(topic, partitions=topic.partitions - 2),))
+
+
+def doubly_owned(group):
+    """A group with an assignor that gives partitions of the first member to the second one, too."""
+    first, second, *others = group.members
+    return replace(group, members=(first, replace(second, assignment=first.assignment), *others))
+
+
+@pytest.mark.parametrize("group", [shrunk(made_up(3, 9, STATIC)), doubly_owned(made_up(3, 9, STATIC))])
+def test_a_plan_costs_what_its_scenario_says_whatever_was_assigned(group):
+    """And what a play of it by hand says."""
+    found = search(group)
+    assert found.plans
+    for one in found.plans:
+        assert one.costs.rebalances == one.prediction.typical.rebalances
+        assert one.costs.handovers == one.prediction.typical.handovers
+        span = one.prediction.stopped_partition_range_ms
+        assert span.min <= one.costs.stopped_partition_ms <= span.max
+    (quiet,) = (one for one in found.plans if not one.shape.removes_first and one.shape.rolling is not None)
+    plan = Plan(bounce=quiet.shape.bounce, rolling=quiet.shape.rolling, restart_time_ms=10_000)
+    by_hand = Simulation.of(group, plan, 1).runner(0).play()
+    assert abs(quiet.prediction.typical.stopped_partition_ms - by_hand.stopped_partition_ms) < 5_000
+
+
+def test_partitions_that_do_not_exist_are_not_among_those_that_have_a_consumer():
+    """Two of nine are gone, so no more than three of seven stop at a time."""
+    for one in search(shrunk(made_up(3, 9, STATIC))).plans:
+        if one.shape.rolling is not None and not one.shape.removes_first:
+            assert one.costs.fewest_consumed_percent == 100 * 4 // 7
+
+
 def test_static_members_that_are_back_in_time_are_restarted_together():
     best, *others = search(made_up(4, 8, STATIC), objective=Objective.REBALANCES).plans
     assert (best.shape.words, best.costs.handovers, best.costs.rebalances) == (("--together",), 0, 0)
