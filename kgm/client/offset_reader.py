@@ -52,6 +52,21 @@ class OffsetReader:
         """Topics for which it is unknown how many partitions they have, or whether they exist."""
         return frozenset(self.denied_topics | self.unread_topics.keys())
 
+    def forget_failures(self) -> None:
+        """Forget which groups, topics and ends could not be read: `failures` is then about what is read from now on."""
+        for unread in (self.unread_groups, self.unread_topics, self.unread_ends):
+            unread.clear()
+
+    def failures(self) -> list[KgmError]:
+        """The errors of requests for committed offsets, topics and ends. A request counts once, whatever it was about,
+        and so does an error that brokers report for several partitions. A partition that no broker could be asked
+        about is not a failed request."""
+        found: dict[object, KgmError] = {id(one): one for one in self.unread_groups.values()}
+        found |= {id(one): one for one in self.unread_topics.values()}
+        for one in self.unread_ends.values():
+            found.setdefault(one.kafka_error or id(one), one)
+        return [one for one in found.values() if one not in (_NO_PARTITION, _NO_LEADER, _NO_ANSWER)]
+
     def committed(self, descriptions: Mapping[str, GroupDescription], deadline: Deadline) -> dict[str, Offsets]:
         """Committed offsets by group; groups whose offsets cannot be read are left out. Share groups do not commit
         offsets: theirs are the offsets from which they start to read, and `share_lags` has their lags."""

@@ -6,14 +6,17 @@ from __future__ import annotations
 import json
 
 import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
+from kgm.client import connect
 from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.model.errors import ErrorCode
+from kgm.operations.export.collector import ExportRequest, GroupCollector
 from kgm.protocol.apis import ApiKey
 from kgm.server import serve_in_thread
 from tests.cli.runner import kgm, kgm_in_time
-from tests.client.faults import BlackHole, Edit, FaultProxy, ResetBefore
-from tests.client.joiners import form_group
+from tests.client.faults import BlackHole, Edit, FaultProxy, Pass, ResetBefore
+from tests.client.joiners import form_group, leave_dead_group
 from tests.kafka.records import produce
 
 pytestmark = pytest.mark.slow
@@ -61,6 +64,47 @@ def test_a_broker_that_does_not_answer(proxy):
     run = kgm("describe", "g", "--offsets", "-b", proxy.bootstrap, "--timeout", "2s")
     assert run.code == 0
     assert "warning: the committed offsets of group 'g' could not be read (" in run.err
+
+
+EXPORT = ("export", "dead", "--findings-every", "0s", "--timeout", "3s")
+
+
+def samples(text):
+    found = {}
+    for family in text_string_to_metric_families(text):
+        for row in family.samples:
+            found.setdefault(row.name, []).append((row.labels, row.value))
+    return found
+
+
+@pytest.mark.parametrize("api", [ApiKey.OFFSET_FETCH, ApiKey.LIST_OFFSETS])
+def test_metrics_without_lag_count_the_requests_that_failed(proxy, api, tmp_path):
+    """The group has been described, so part of the work is done (exit code 7)."""
+    leave_dead_group(proxy.port, "dead", "orders")
+    whole = kgm(*EXPORT, "-b", proxy.bootstrap)
+    assert (whole.code, whole.err) == (0, "")
+    assert "kgm_collection_errors" not in samples(whole.out)
+    proxy.always(api, ResetBefore())
+    run = kgm(*EXPORT, "-b", proxy.bootstrap)
+    found = samples(run.out)
+    assert run.code == 7
+    assert found["kgm_up"] == [({}, 1)]
+    assert found["kgm_collection_errors"] == [({"code": "UNREACHABLE"}, 1)]
+    assert "kgm_partition_lag" in samples(whole.out)
+    assert "kgm_partition_lag" not in found
+    as_json = kgm(*EXPORT, "-o", "json", "-b", proxy.bootstrap)
+    assert (as_json.code, [one["code"] for one in json.loads(as_json.out)["errors"]]) == (7, ["UNREACHABLE"])
+    path = tmp_path / "kgm.prom"
+    assert kgm(*EXPORT, "--textfile", str(path), "-b", proxy.bootstrap).code == 7
+    assert 'kgm_collection_errors{code="UNREACHABLE"} 1.0' in path.read_text().splitlines()
+
+
+def test_a_collection_has_only_its_own_errors(proxy):
+    with connect(proxy.bootstrap, timeout_ms=60_000) as cluster:
+        collector = GroupCollector(cluster=cluster, request=ExportRequest(names=["g"]))
+        for fault, codes in ((Pass(), []), (Edit(loading), ["COORDINATOR_LOAD_IN_PROGRESS"]), (Pass(), [])):
+            proxy.always(ApiKey.OFFSET_FETCH, fault)
+            assert [one.json_code for one in collector.collect().errors] == codes
 
 
 def test_no_lag_is_not_waited_for_with_a_wrong_reason(proxy):

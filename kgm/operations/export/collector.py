@@ -42,8 +42,9 @@ class ExportRequest:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collection:
     """What one collection saw. at_s: seconds since the epoch. findings: from the latest examination; None before the
-    first one, or if it failed. is_up: whether the cluster answered. log_unreadable_because: why rebalances between two
-    collections may be missed; None if the groups' log is read, or is not needed."""
+    first one, or if it failed. errors: why groups could not be described, and why offsets, and with them lag, could not
+    be read. is_up: whether the cluster answered. log_unreadable_because: why rebalances between two collections may be
+    missed; None if the groups' log is read, or is not needed."""
 
     at_s: float
     duration_s: float
@@ -72,6 +73,7 @@ class GroupCollector:
         """The groups as they are now. Never raises: see `Collection.errors`."""
         began_s, request = self.clock(), self.request
         self.cluster.renew(request.budget_ms)
+        self.cluster.offsets.forget_failures()
         series = GroupSeries(most=request.max_series, has_times=request.with_times)
         errors: list[KgmError] = []
         is_up = True
@@ -83,7 +85,7 @@ class GroupCollector:
             known = self._watched.group_ids if selection.errors else ()
             observe = self._observe_once if request.is_once and not request.with_times else self._observe
             failed = observe(list(dict.fromkeys([*selection.group_ids, *known])), series)
-            errors += failed
+            errors += [*failed, *self.cluster.offsets.failures()]
             self._forget_gone(failed)
             self._examine(series.group_ids)
         except KgmError as error:
