@@ -110,7 +110,9 @@ class LiveHistory:
     def _history(self) -> History:
         assert self._tables is not None
         request = self._request
-        source = HistorySource(path=Path(), kind=SourceKind.KAFKA, connection=request.connection)
+        source = HistorySource(
+            path=Path(), kind=SourceKind.KAFKA, connection=request.connection, bootstrap=self._cluster.bootstrap
+        )
         return History(
             source=source, tables=self._with_names(self._tables.tables), since_ms=request.since_ms,
             until_ms=request.until_ms, broker_logs=request.broker_logs,

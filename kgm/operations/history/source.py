@@ -32,12 +32,13 @@ _EXTRAS = dict.fromkeys(("numpy", "pyarrow"), "history") | dict.fromkeys(("panda
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistorySource:
     """Where a history is. kind: the kind of raw records, which are derived in this process; None for a built store.
-    connection: the options that name the cluster, for the live topic; more: other options that the answers depend on,
-    for raw records."""
+    connection, bootstrap: the options that name the cluster, and its address, for the live topic; more: other options
+    that the answers depend on, for raw records."""
 
     path: Place
     kind: SourceKind | None = None
     connection: str = ""
+    bootstrap: str | None = None
     more: str = ""
 
     @classmethod

@@ -63,9 +63,9 @@ def window_json(history: History) -> Json:
 
 
 def cluster_json(history: History) -> Json | None:
-    """The `cluster` of the envelope."""
+    """The `cluster` of the envelope; records do not have its address."""
     cluster = history.tables.origin.cluster
-    return None if cluster is None else {"id": cluster, "bootstrap": None}
+    return None if cluster is None else {"id": cluster, "bootstrap": history.source.bootstrap}
 
 
 def rebalance_json(row: RebalanceRow) -> Json:
