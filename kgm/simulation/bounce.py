@@ -75,8 +75,7 @@ def simulate(
     exact = (
         doubts.is_exact
         and of_framework.is_exact
-        # What other versions, libraries or votes would do may not have been played.
-        and not is_cut_short
+        and not is_cut_short  # other versions or libraries may not have been played
         and played.are_alike
         and (played.draws > 1 or played.is_certain)
         and not (played.is_open or _is_early(simulation) or is_foreign(snapshot, planned))
