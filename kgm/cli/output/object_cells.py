@@ -27,10 +27,10 @@ def separated(rows: Iterable[Row], keys: Sequence[str], mark: str, *, headers: b
         yield mark.join([_quoted(value(row), mark) for value in values]) + "\n"
 
 
-def cells(rows: Iterable[Row], keys: Iterable[str]) -> list[list[str | int | None]]:
-    """The rows of a table that shows the same."""
+def cells_of(keys: Iterable[str]) -> Callable[[Row], list[str | int | None]]:
+    """What makes the row of a table that shows the same."""
     values = [*map(_value_of, keys)]
-    return [[value(row) for value in values] for row in rows]
+    return lambda row: [value(row) for value in values]
 
 
 def _value_of(key: str) -> Callable[[Row], str | int | None]:

@@ -11,13 +11,14 @@ import re
 import shutil
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TextIO
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Any, Generic, TextIO, TypeVar
 
 from kgm.cli.invocation import warnings, with_cluster
 from kgm.cli.output.output_options import OutputOptions
-from kgm.cli.output.table_text import TableStyle, columns_that_fit, fold, styled, table_lines
+from kgm.cli.output.table_text import TableStyle, column_widths, columns_that_fit, fold, styled, table_lines
 from kgm.client import AdminClient
 from kgm.model.errors import KgmError
 from kgm.text.names import visible
@@ -28,10 +29,14 @@ if TYPE_CHECKING:
     from kgm.simulation.report.prediction import Range
 
 Cell = str | int | None
+T = TypeVar("T")
+R = TypeVar("R")
 #: Characters with a meaning in Markdown: a backslash takes it away, except from tags and entities.
 _MARKDOWN = r"[\\|<>&\[\]`*~]"
 #: Output is written in pieces of at least this many characters, except the last.
 _AT_ONCE = 1 << 16
+#: Rows of a table that become text together.
+_ROWS_AT_ONCE = 2_000
 _ENTITIES = {"<": "&lt;", ">": "&gt;", "&": "&amp;"}
 
 
@@ -54,23 +59,36 @@ Columns = Mapping[str, Column | str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """Rows under columns. `heading` and `notes` are lines around the table."""
+    """Rows under columns; the rows can be iterated again. `heading` and `notes` are lines around the table."""
 
     columns: Sequence[Column]
-    rows: Sequence[Sequence[Cell]]
+    rows: Iterable[Sequence[Cell]]
     heading: str | None = None
-    notes: Sequence[str] = ()
+    notes: Iterable[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MadeRows(Generic[T, R]):
+    """Rows that are made whenever they are iterated, because so many would take much memory. items: can be iterated
+    again."""
+
+    items: Iterable[T]
+    make: Callable[[T], R]
+
+    def __iter__(self) -> Iterator[R]:
+        return map(self.make, self.items)
 
 
 def object_table(
     columns: Columns, rows: Iterable[Mapping[str, Any]], heading: str | None = None,
-    notes: Sequence[str] = (),
+    notes: Iterable[str] = (),
 ) -> Table:  # fmt: skip
     """A table of objects of JSON."""
-    from kgm.cli.output.object_cells import cells
+    from kgm.cli.output.object_cells import cells_of
 
     shown = [Column(title=one) if isinstance(one, str) else one for one in columns.values()]
-    return Table(columns=shown, rows=cells(rows, columns), heading=heading, notes=notes)
+    items = [*rows] if isinstance(rows, Iterator) else rows
+    return Table(columns=shown, rows=MadeRows(items, cells_of(columns)), heading=heading, notes=notes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,18 +159,18 @@ def _pieces(report: Report, options: OutputOptions) -> Iterator[str]:
             mark = "," if options.output == "csv" else "\t"
             yield from separated(rows, report.keys, mark, headers=options.headers)
         case "markdown":
-            yield from _joined(_markdown(table, options) for table in report.tables)
+            yield from _joined([_markdown(table, options)] for table in report.tables)
         case _:
             style = style_for(options)
-            yield from _joined(table_text(table, options, style) for table in report.tables)
+            yield from _joined(table_pieces(table, options, style) for table in report.tables)
 
 
-def _joined(texts: Iterable[str]) -> Iterator[str]:
-    """The texts, separated by empty lines."""
-    between = ""
-    for text in texts:
-        yield between + text
-        between = "\n"
+def _joined(texts: Iterable[Iterable[str]]) -> Iterator[str]:
+    """The texts, each in pieces, separated by empty lines."""
+    for at, pieces in enumerate(texts):
+        if at:
+            yield "\n"
+        yield from pieces
 
 
 def envelope(report: Report) -> dict[str, Any]:
@@ -251,12 +269,14 @@ def markdown_text(text: str) -> str:
     return text.replace("://", "&#58;//").replace("www.", "www&#46;")
 
 
-def table_text(table: Table, options: OutputOptions, style: TableStyle) -> str:
-    """One table for people."""
+def table_pieces(table: Table, options: OutputOptions, style: TableStyle) -> Iterator[str]:
+    """One table for people, in pieces: at a terminal one for all rows, because the width of all decides which columns
+    there are; else a long table is read once for the widths of its columns and once more for its lines."""
     wide = options.output == "wide"
     shown = [i for i, column in enumerate(table.columns) if wide or not column.wide]
     titles = [table.columns[i].title for i in shown]
-    rows: list[Sequence[str]] = [*zip(*(_cells([row[i] for row in table.rows]) for i in shown), strict=True)]
+    parts = _parts(table, shown, None if style.width is not None else _ROWS_AT_ONCE)
+    rows = next(parts, [])
     left_out: list[str] = []
     if not wide and style.width is not None:
         ranks = [table.columns[i].left_out for i in shown]
@@ -265,12 +285,30 @@ def table_text(table: Table, options: OutputOptions, style: TableStyle) -> str:
         if left_out:
             shown, titles = [shown[at] for at in kept], [titles[at] for at in kept]
             rows = [[row[at] for at in kept] for row in rows]
-    lines = _folded(table.heading, "cyan", style) if table.heading else []
-    if shown:
-        lines += table_lines(titles, rows, [table.columns[i].right for i in shown], style)
+    yield _text(_folded(table.heading, "cyan", style) if table.heading else [])
+    right = [table.columns[i].right for i in shown]
+    if len(rows) == _ROWS_AT_ONCE and style.width is None:
+        widths = [0] * len(shown)
+        for part in chain([rows], parts):
+            widths = [*map(max, widths, column_widths(titles, part, style))]
+        for part in _parts(table, shown, _ROWS_AT_ONCE):
+            yield _text(table_lines(titles, part, right, style, widths))
+            style = replace(style, headers=False)
+    elif shown:
+        yield _text(table_lines(titles, rows, right, style))
     no_room = [f"no room for {', '.join(left_out)}; -o wide shows all columns"] if left_out else []
-    for note in (*table.notes, *no_room):
-        lines += _folded(with_cluster(note), "dim", style)
+    for note in chain(table.notes, no_room):
+        yield _text(_folded(with_cluster(note), "dim", style))
+
+
+def _parts(table: Table, shown: Sequence[int], size: int | None) -> Iterator[list[Sequence[str]]]:
+    """The shown cells of the rows as text, so many rows at a time; all at once if size is None."""
+    rows = iter(table.rows)
+    while part := [*islice(rows, size)]:
+        yield [*zip(*(_cells([row[i] for row in part]) for i in shown), strict=True)]
+
+
+def _text(lines: Iterable[str]) -> str:
     return "".join(line + "\n" for line in lines)
 
 

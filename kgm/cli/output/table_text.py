@@ -56,15 +56,23 @@ def _cells_of(char: str) -> int:
     return 2 if unicodedata.east_asian_width(char) in ("W", "F") else 1
 
 
+def column_widths(titles: Sequence[str], rows: Sequence[Sequence[str]], style: TableStyle) -> list[int]:
+    """The width of each column, in cells."""
+    head = [tuple(titles)] if style.headers else []
+    return [*map(_width, zip(*head, *rows, strict=True))]
+
+
 def table_lines(
-    titles: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[bool], style: TableStyle
-) -> list[str]:
-    """The lines of a table, without line ends. `right`: which columns are aligned to the right."""
+    titles: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[bool], style: TableStyle,
+    widths: Sequence[int] | None = None,
+) -> list[str]:  # fmt: skip
+    """The lines of a table, without line ends. `right`: which columns are aligned to the right. widths: None if these
+    are all of its rows."""
     head = [tuple(titles)] if style.headers else []
     columns = list(zip(*head, *rows, strict=True))
     if not columns:
         return []
-    widths = [*map(_width, columns)]
+    widths = [*map(_width, columns)] if widths is None else widths
     if style.width is None or _total(widths) <= style.width:
         if not style.color:
             return _plain_lines(columns, widths, right)
@@ -133,7 +141,7 @@ def _plain_lines(columns: Sequence[_Row], widths: Sequence[int], right: Sequence
 def _lines(
     head: Sequence[Sequence[str]],
     rows: Sequence[Sequence[str]],
-    widths: list[int],
+    widths: Sequence[int],
     right: Sequence[bool],
     style: TableStyle,
 ) -> list[str]:
@@ -156,7 +164,7 @@ def _line(
 def _folded_lines(
     head: Sequence[Sequence[str]],
     rows: Sequence[Sequence[str]],
-    widths: list[int],
+    widths: Sequence[int],
     right: Sequence[bool],
     style: TableStyle,
 ) -> list[str]:

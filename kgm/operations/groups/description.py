@@ -10,7 +10,13 @@ from kgm.client import AdminClient
 from kgm.client.group_listing import Listing
 from kgm.model.errors import KgmError, UsageError
 from kgm.model.snapshot import GroupSnapshot
-from kgm.operations.groups.partitions import PartitionFilter, PartitionOrder, PartitionRow
+from kgm.operations.groups.partitions import (
+    PartitionFilter,
+    PartitionOrder,
+    PartitionRows,
+    absent_partitions,
+    partition_rows,
+)
 from kgm.operations.groups.rebalance_wait import RebalanceWait
 from kgm.operations.groups.selection import select_groups
 from kgm.operations.groups.trends import GroupTrends
@@ -61,7 +67,7 @@ class DescribedGroups:
 
     groups: Iterator[GroupSnapshot]
     errors: list[KgmError] = field(default_factory=list)
-    partitions: list[PartitionRow] | None = None
+    partitions: PartitionRows | None = None
     waits: list[RebalanceWait] = field(default_factory=list)
     unread: list[Unread] = field(default_factory=list)
     listing: Listing | None = None
@@ -97,14 +103,14 @@ def _described(
     """The described groups. Everything else that is found goes into `found`."""
     from kgm.client.in_parts import PART, in_parts
 
-    rows: list[PartitionRow] = []
+    rows = None if request.partitions is None else PartitionRows(order, group_ids)
     # Lag in time and trends are read for all groups together.
     size = len(group_ids) if request.with_times or request.trend_ms is not None else PART
     is_whole = len(group_ids) <= size
 
     def ask(some: Sequence[str]) -> list[GroupSnapshot | KgmError]:
         answers = _answers(cluster, request, some, rows, found.trends, is_whole=is_whole)
-        if request.partitions is None:
+        if rows is None:
             sinks.look([answer for answer in answers if not isinstance(answer, KgmError)])
         return answers
 
@@ -120,16 +126,13 @@ def _described(
         yield answer
     cluster.name_similar_groups(found.errors)
     if request.partitions is not None:
-        from kgm.operations.groups.partitions import absent_partitions, sort_rows
-
-        sort_rows(rows, order)
         found.partitions = rows
         found.errors += absent_partitions(cluster, request.partitions)
     found.unread += [*unread(cluster), *sinks.unread]
 
 
 def _answers(
-    cluster: AdminClient, request: DescriptionRequest, group_ids: Sequence[str], rows: list[PartitionRow],
+    cluster: AdminClient, request: DescriptionRequest, group_ids: Sequence[str], rows: PartitionRows | None,
     trends: dict[str, GroupTrends] | None, *, is_whole: bool,
 ) -> list[GroupSnapshot | KgmError]:  # fmt: skip
     """The snapshots of a batch of groups, without those that have nothing to do with the request, followed by the
@@ -145,12 +148,11 @@ def _answers(
         from kgm.client.lag_times import with_commit_ages, with_lag_times
 
         groups = with_lag_times(cluster, groups if trends is not None else with_commit_ages(cluster, groups))
-    if request.partitions is not None:
-        from kgm.operations.groups.partitions import partition_rows
-
+    if request.partitions is not None and rows is not None:
         found = [(group, partition_rows(group, request.partitions)) for group in groups]
         groups = [group for group, own in found if own or not request.is_of_all_readers]
-        rows += [row for _, own in found for row in own]
+        for _, own in found:
+            rows.add(own)
     if groups and request.is_complete:
         groups = cluster.with_kafka_versions(groups)
     # The log shows when the rebalance delay of a Connect group began, and so when it ends.

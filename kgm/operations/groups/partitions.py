@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple, Protocol
+from heapq import merge
+from typing import Any, Final, NamedTuple, Protocol
 
 from kgm.client import AdminClient
 from kgm.model.errors import AuthorizationError, ErrorCode, KgmError, NotFoundError
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot, OffsetSnapshot
 from kgm.text.names import closest, natural, places_of
+
+#: Rows that are sorted and packed as one run; the memory that fewer take is not worth the time.
+_RUN: Final = 20_000
+#: Rows of a run that are unpacked together.
+_PART: Final = 250
 
 
 class HasLag(Protocol):
@@ -79,8 +85,7 @@ class PartitionOwner(NamedTuple):
     client_host: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionRow:
+class PartitionRow(NamedTuple):
     """A partition from the point of view of one group. owner: the member that owns it; has_owner: None if that is not
     known, for instance while a classic group rebalances."""
 
@@ -95,14 +100,67 @@ def partition_rows(group: GroupSnapshot, wanted: PartitionFilter) -> list[Partit
     return [row for row in _rows(group) if wanted.takes(row)]
 
 
-def sort_rows(rows: list[PartitionRow], order: PartitionOrder) -> None:
-    """Sort the rows of all groups."""
-    topics, groups = places_of(row.offset.topic for row in rows), places_of(row.group_id for row in rows)
-    rows.sort(
-        key=lambda row: (
-            *order.place(row.offset), topics[row.offset.topic], row.offset.partition, groups[row.group_id]
-        )
-    )  # fmt: skip
+class PartitionRows:
+    """Rows of groups in an order, in which they can be iterated any number of times. group_ids: of all the groups.
+
+    Of many rows, all but the latest are packed, in sorted runs that are merged when they are iterated: a row then takes
+    a tenth of the memory, and a few microseconds more time."""
+
+    def __init__(self, order: PartitionOrder, group_ids: Iterable[str]) -> None:
+        self._order = order
+        self._groups = places_of(group_ids)
+        self._topics: set[str] = set()
+        self._runs: list[list[bytes]] = []
+        self._latest: list[PartitionRow] = []
+        self._count = 0
+
+    def add(self, rows: Iterable[PartitionRow]) -> None:
+        for row in rows:
+            self._latest.append(row)
+            self._count += 1
+            if len(self._latest) == _RUN:
+                self._pack()
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[PartitionRow]:
+        key = self._key(self._topics | {row.offset.topic for row in self._latest})
+        self._latest.sort(key=key)
+        return merge(*map(_unpacked_run, self._runs), self._latest, key=key) if self._runs else iter(self._latest)
+
+    def _pack(self) -> None:
+        from kgm.client.in_parts import packed
+
+        topics = {row.offset.topic for row in self._latest}
+        self._latest.sort(key=self._key(topics))
+        self._topics |= topics
+        # Tuples take a fraction of the time that named ones take.
+        plain = [
+            (row.group_id, tuple(row.offset), None if row.owner is None else tuple(row.owner), row.has_owner)
+            for row in self._latest
+        ]
+        self._runs.append([packed(plain[at : at + _PART]) for at in range(0, len(plain), _PART)])
+        self._latest = []
+
+    def _key(self, names: Iterable[str]) -> Callable[[PartitionRow], tuple[Any, ...]]:
+        """The sort key of rows of these topics."""
+        topics, groups, place = places_of(names), self._groups, self._order.place
+
+        def key(row: PartitionRow) -> tuple[Any, ...]:
+            offset = row.offset
+            return *place(offset), topics[offset.topic], offset.partition, groups[row.group_id]
+
+        return key
+
+
+def _unpacked_run(parts: Iterable[bytes]) -> Iterator[PartitionRow]:
+    from kgm.client.in_parts import unpacked
+
+    for part in parts:
+        for group_id, offset, owner, has_owner in unpacked(part):
+            known = None if owner is None else PartitionOwner._make(owner)
+            yield PartitionRow(group_id, OffsetSnapshot._make(offset), known, has_owner)
 
 
 def _rows(group: GroupSnapshot) -> Iterator[PartitionRow]:

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from kgm.cli.commands.describe import DescribeView, _tables, report
+from kgm.cli.output import report as output_report
 from kgm.cli.output import streams
 from kgm.cli.output.output_options import OutputOptions
 from kgm.cli.output.report import emit
@@ -19,8 +20,9 @@ from kgm.client.transport.brokers import Brokers
 from kgm.client.transport.connection import Plaintext
 from kgm.client.transport.deadline import Deadline
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot, OffsetSnapshot
+from kgm.operations.groups import partitions
 from kgm.operations.groups.description import DescriptionRequest, describe
-from kgm.operations.groups.partitions import PartitionOrder
+from kgm.operations.groups.partitions import PartitionFilter, PartitionOrder
 
 #: Bytes that a group may leave behind, its id and its row; the groups below take several times as much.
 MOST_KEPT = 2_500
@@ -55,7 +57,8 @@ def peak(output, view, count):
     )  # fmt: skip
     tracemalloc.start()
     try:
-        described = describe(cluster, DescriptionRequest(all_groups=True), PartitionOrder.LAG)
+        wanted = PartitionFilter(only_lagging=True) if view is DescribeView.PARTITIONS else None
+        described = describe(cluster, DescriptionRequest(all_groups=True, partitions=wanted), PartitionOrder.LAG)
         tables = _tables(described, view, PartitionOrder.LAG, verbose=False, times=False, folds=True)
         emit(
             report(described, tables, {"id": None, "bootstrap": ""}, view=view, order=PartitionOrder.LAG),
@@ -70,10 +73,14 @@ def peak(output, view, count):
 @pytest.mark.parametrize(
     ("output", "view"),
     [*((output, DescribeView.MEMBERS) for output in ("json", "ndjson", "yaml", "csv", "name", "table")),
-     ("csv", DescribeView.STATE)],
+     ("csv", DescribeView.STATE),
+     *((output, DescribeView.PARTITIONS) for output in ("json", "ndjson", "yaml", "csv", "table", "wide"))],
 )  # fmt: skip
 def test_a_group_that_was_printed_is_not_kept(output, view, monkeypatch):
     monkeypatch.setattr(in_parts, "PART", 10)
+    monkeypatch.setattr(partitions, "_RUN", 120)
+    monkeypatch.setattr(partitions, "_PART", 24)
+    monkeypatch.setattr(output_report, "_ROWS_AT_ONCE", 50)
     monkeypatch.setattr(streams, "write_stdout", lambda _text: True)
     few, many = 30, 90
     peak(output, view, few)  # what is imported and cached once

@@ -6,7 +6,7 @@ import pytest
 
 from kgm.cli.output.groups.tables import members_table, offsets_table, state_table
 from kgm.cli.output.output_options import OutputOptions
-from kgm.cli.output.report import table_text
+from kgm.cli.output.report import table_pieces
 from kgm.cli.output.table_text import TableStyle, fold
 from kgm.model.snapshot import CoordinatorNode, GroupSnapshot, MemberSnapshot, OffsetSnapshot
 from kgm.server import serve_in_thread
@@ -37,7 +37,8 @@ def group(*, static):
 
 
 def drawn(table, width, output="table", headers=True):
-    return table_text(table, OutputOptions(output=output), TableStyle(width=width, headers=headers)).splitlines()
+    pieces = table_pieces(table, OutputOptions(output=output), TableStyle(width=width, headers=headers))
+    return "".join(pieces).splitlines()
 
 
 MEMBERS = {"static": range(6), "dynamic": (), "mixed": (1, 2)}

@@ -272,3 +272,20 @@ def test_csv_has_rows_of_items_and_columns_of_keys():
         "group_id,stopped_ms_min,stopped_ms_max,costs,exact,also", 'g,3,,2,yes,"a,b"', "h,,,,,",
     ]  # fmt: skip
     assert rendered(shown, OutputOptions(output="table")).splitlines() == ["FOR", "1m"]
+
+
+@pytest.mark.parametrize("color", ["never", "always"])
+@pytest.mark.parametrize("headers", [True, False])
+@pytest.mark.parametrize("count", [2, 3, 4, 9, 10])
+def test_a_long_table_has_the_columns_of_all_its_rows(count, headers, color, monkeypatch):
+    """The widest cells, one of them of wide characters, are in the last row, which becomes text after all others."""
+    rows = [[f"svc-{number}", f"m-{number}", number, None] for number in range(count)]
+    rows[-1] = ["\u65e5\u672c\u8a9e\u30b5\u30fc\u30d3\u30b9", "m" * 20, 123_456_789, "n"]
+    options = {"headers": headers, "color": color}
+    table = Table(columns=COLUMNS, rows=rows, heading="heading", notes=iter(["a note"]))
+    monkeypatch.setattr(output, "_ROWS_AT_ONCE", 3)
+    long = rendered(Report(schema="kgm.test/v1", data={}, tables=[table]), RunOptions(output="wide", **options))
+    monkeypatch.setattr(output, "_ROWS_AT_ONCE", 1_000)
+    table = Table(columns=COLUMNS, rows=rows, heading="heading", notes=["a note"])
+    assert long == rendered(Report(schema="kgm.test/v1", data={}, tables=[table]), RunOptions(output="wide", **options))
+    assert long.count("\n") == count + headers + 2

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot, OffsetSnapshot, TopicSnapshot
-from kgm.operations.groups.partitions import PartitionFilter, PartitionOrder, partition_rows, sort_rows
+from kgm.operations.groups import partitions
+from kgm.operations.groups.partitions import PartitionFilter, PartitionOrder, PartitionRows, partition_rows
 
 
 def member(name, partitions, topics=("orders",), **more):
@@ -35,8 +38,9 @@ EMPTY = group("g-10", offsets=[offset(2, 1, 31), offset(7, 0, None, topic="payme
 
 
 def shown(wanted, order=PartitionOrder.NAME, groups=(EMPTY, BUSY)):
-    rows = [row for one in groups for row in partition_rows(one, wanted)]
-    sort_rows(rows, order)
+    rows = PartitionRows(order, [one.group_id for one in groups])
+    for one in groups:
+        rows.add(partition_rows(one, wanted))
     return [(row.group_id, row.offset.topic, row.offset.partition, row.owner and row.owner.identity) for row in rows]
 
 
@@ -78,3 +82,34 @@ def test_only_what_lags_or_may_lag():
     assert [row[:3] for row in shown(lagging, PartitionOrder.LAG)] == [
         ("g-10", "orders", 2), ("g-2", "orders", 1), ("g-2", "orders", 3), ("g-10", "payments", 7),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("order", [PartitionOrder.NAME, PartitionOrder.LAG])
+@pytest.mark.parametrize("run", [1, 7, 64, 1_000])
+def test_rows_that_are_packed_come_in_the_same_order(order, run, monkeypatch):
+    """Numbers in names are compared as numbers; the highest lag is first, and unknown lag is last."""
+    monkeypatch.setattr(partitions, "_RUN", run)
+    monkeypatch.setattr(partitions, "_PART", 3)
+    drawn = random.Random(5)
+    of_groups = [
+        [offset(n, drawn.choice([None, 0, 3]), 9, drawn.choice([None, "a", "b"]), topic=f"t-{drawn.randrange(12)}")
+         for n in range(4)]
+        for _ in range(25)
+    ]  # fmt: skip
+    members = [member("a", ()), member("b", ())]
+    groups = [group(f"g-{n}", members=members, offsets=rows, partitions=0) for n, rows in enumerate(of_groups)]
+    drawn.shuffle(groups)
+    found = PartitionRows(order, [one.group_id for one in groups])
+    for one in groups:
+        found.add(partition_rows(one, PartitionFilter()))
+    everything = [row for one in groups for row in partition_rows(one, PartitionFilter())]
+
+    def key(row):
+        lag = row.offset.lag if order is PartitionOrder.LAG else 0
+        topic, number = int(row.offset.topic[2:]), int(row.group_id[2:])
+        return lag is None, -(lag or 0), topic, row.offset.partition, number
+
+    assert [*found] == sorted(everything, key=key)
+    assert [*found] == [*found]
+    assert len(found) == len(everything) == 100
+    assert {type(row.owner) for row in found} == {type(None), partitions.PartitionOwner}

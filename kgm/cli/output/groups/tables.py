@@ -14,7 +14,7 @@ from kgm.cli.output.groups.rows import (
     state_rows,
     static_members,
 )
-from kgm.cli.output.report import Cell, Column, Table, object_table
+from kgm.cli.output.report import Cell, Column, MadeRows, Table, object_table
 from kgm.frameworks.connect import sink_connector
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.model.work import CONNECT_PROTOCOL_TYPE, MemberWork
@@ -283,10 +283,10 @@ def _total_trend(trends: GroupTrends) -> str:
     return f"trend over {show_duration(trends.window_ms // 1000 * 1000)}: {total.text}{why}"
 
 
-def partitions_table(rows: Sequence[PartitionRow], *, times: bool = False, trends: Trends = None) -> Table:
-    """One row for each partition of each group, with its owner."""
-    owned = [row.offset.group_instance_id for row in rows if row.offset.member_id is not None]
-    static = any(owned)
+def partitions_table(rows: Iterable[PartitionRow], *, times: bool = False, trends: Trends = None) -> Table:
+    """One row for each partition of each group, with its owner, made when it is printed. rows: can be iterated again
+    and again."""
+    kinds = {bool(row.offset.group_instance_id) for row in rows if row.offset.member_id is not None}
     columns = {
         "group_id": Column(title="GROUP"),
         "topic": Column(title="TOPIC"),
@@ -296,15 +296,16 @@ def partitions_table(rows: Sequence[PartitionRow], *, times: bool = False, trend
         "lag": Column(title="LAG", right=True),
         **(_TIMES if times else {}),
         **({} if trends is None else _TREND),
-        "group_instance_id": Column(title="INSTANCE-ID", left_out=None if static else 3),
-        "member_id": Column(title="MEMBER-ID", left_out=0 if all(owned) else None),
+        "group_instance_id": Column(title="INSTANCE-ID", left_out=None if True in kinds else 3),
+        "member_id": Column(title="MEMBER-ID", left_out=None if False in kinds else 0),
         "client_id": Column(title="CLIENT-ID", wide=True),
         "client_host": Column(title="HOST", left_out=2),
     }
-    return object_table(columns, (partition_row(row, trends) for row in rows), notes=[*_no_consumer(rows)])
+    made = MadeRows(rows, lambda row: partition_row(row, trends))
+    return object_table(columns, made, notes=_no_consumer(rows))
 
 
-def _no_consumer(rows: Sequence[PartitionRow]) -> Iterator[str]:
+def _no_consumer(rows: Iterable[PartitionRow]) -> Iterator[str]:
     """Notes on the partitions without an owner, by group, and on the groups whose owners are unknown."""
     free: dict[str, dict[str, list[int]]] = {}
     for row in rows:
