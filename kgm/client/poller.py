@@ -1,7 +1,7 @@
 """Polls groups: each poll describes all of them and reads what was appended to their coordinators' logs since the
 previous poll. A failed poll is data, not an exception: brokers come back."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -69,12 +69,12 @@ class GroupPoller:
         except KgmError as error:
             yield from ((group_id, PolledGroup(seen=error)) for group_id in self.group_ids)
             return
-        records = self._tail.read(self._cluster.deadline.part(_LOG_SHARE)) if has_classic else {}
+        records = self._tail.read(self._cluster.deadline.part(_LOG_SHARE)) if has_classic else None
         before, self._last = self._last, self._keeper()
         for group_id in self.group_ids:
             seen_now = answers.take(group_id)
             assert seen_now is not None  # every group has an answer
-            recorded = tuple(decoded(group_id, records.get(group_id, ())))
+            recorded = _recorded(group_id, records)
             last = recorded[-1] if recorded else before.take(group_id)
             if last is not None:
                 self._last.put(group_id, last)
@@ -109,7 +109,7 @@ def poll_once(cluster: AdminClient, group_ids: Sequence[str], *, budget_ms: int)
     broker answers."""
     cluster.renew(budget_ms)
     tail = GroupRecordTail(cluster, group_ids)
-    records: Mapping[str, Sequence[RawRecord]] | None = None
+    records: KeptGroups[Sequence[RawRecord]] | None = None
 
     def describe(part: Sequence[str]) -> list[GroupSnapshot | KgmError]:
         nonlocal records
@@ -122,9 +122,14 @@ def poll_once(cluster: AdminClient, group_ids: Sequence[str], *, budget_ms: int)
         if isinstance(seen, KgmError) or seen.type != "classic":
             yield PolledGroup(seen=seen)
             continue
-        recorded = tuple(decoded(group_id, (records or {}).get(group_id, ())))
+        recorded = _recorded(group_id, records)
         group = completed_from_record(seen, recorded[-1].group) if recorded else seen
         yield PolledGroup(seen=group, recorded=recorded, log_unreadable_because=tail.unreadable_because)
+
+
+def _recorded(group_id: str, records: KeptGroups[Sequence[RawRecord]] | None) -> tuple[RecordedGroup, ...]:
+    """The records of a group, which are not kept any longer."""
+    return tuple(decoded(group_id, (None if records is None else records.take(group_id)) or ()))
 
 
 def completed_from_record(seen: GroupSnapshot, recorded: GroupSnapshot) -> GroupSnapshot:

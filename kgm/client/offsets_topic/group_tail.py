@@ -5,14 +5,16 @@ No API returns the generation of a classic group, and polling misses what happen
 becomes empty, and when a static member is replaced (Kafka: GroupMetadataValue). Reading requires READ on the topic; if
 that is missing, or the broker does not serve the topic, `unreadable_because` says so."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain
 from typing import Any, Final, TypeAlias
 
 from kgm.client.admin_client import AdminClient
 from kgm.client.failures import is_temporary
 from kgm.client.framework_groups import connect_group
+from kgm.client.in_parts import KeptGroups
 from kgm.client.offsets_topic import last_rebalance, partition_log
 from kgm.client.transport.connection import BrokerConnection
 from kgm.client.transport.deadline import Deadline
@@ -31,6 +33,8 @@ MAX_BYTES: Final = 8 << 20
 #: How many bytes of a partition `read_back` reads, and how many offsets it tries first.
 PAST_BYTES: Final = 1 << 20
 _PAST_WINDOW = 4_000
+#: Groups whose records are packed together.
+_PART: Final = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,31 +86,36 @@ class GroupRecordTail:
         if self._partition_count:
             self._assign_partitions(self._partition_count)
 
-    def read(self, deadline: Deadline) -> Mapping[str, Sequence[RawRecord]]:
+    def read(self, deadline: Deadline) -> KeptGroups[Sequence[RawRecord]]:
         """What was written since the last read, by group, oldest first. The first read returns the last record of each
         group. The records are raw, for `decoded`: for many groups, the decoded ones would not fit into memory.
 
         Raises nothing: after a failure, the next read starts at the same place."""
-        return self._read(self._read_on, deadline)
+        # Groups are taken in their own order, which is one in all partitions: a part of each partition is unpacked.
+        kept: KeptGroups[Sequence[RawRecord]] = KeptGroups(size=_PART)
+        for by_group in self._read(self._read_on, deadline):
+            for group_id, records in by_group.items():
+                kept.put(group_id, records)
+        return kept
 
     def read_back(self, deadline: Deadline) -> Mapping[str, Sequence[RawRecord]]:
         """What was written recently, by group, oldest first: the last `PAST_BYTES` of each partition, to be passed to
         `decoded`."""
-        return self._read(self._read_past, deadline)
+        return dict(chain.from_iterable(one.items() for one in self._read(self._read_past, deadline)))
 
     def _read(
         self, read_partition: Callable[[_Partition, Deadline, BrokerConnection], _RawRecords], deadline: Deadline
-    ) -> _ByGroup:
+    ) -> Iterator[_ByGroup]:
+        """What is read of each partition, its groups in their order."""
         self.skipped = set()
         self.interrupted_because = None
         try:
             topic = partition_log.look_up(self._cluster, deadline)
         except KgmError as error:
             self._could_not_read(error)
-            return {}
+            return
         if not self._partition_count:
             self._assign_partitions(topic.partition_count)
-        by_group: _ByGroup = {}
         for partition in self._partitions.values():
             leader = topic.leaders.get(partition.number)
             if leader is None:
@@ -119,9 +128,10 @@ class GroupRecordTail:
                 self._could_not_read(error)
                 continue
             self.unreadable_because = None
+            by_group: _ByGroup = {}
             for group_id, record in rows:
                 by_group.setdefault(group_id, []).append(record)
-        return by_group
+            yield {group_id: by_group[group_id] for group_id in partition.group_ids if group_id in by_group}
 
     def _could_not_read(self, error: KgmError) -> None:
         if is_temporary(error):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import tracemalloc
 import uuid
+from types import SimpleNamespace
 
 import pytest
 
-from kgm.client import connect
-from kgm.client.offsets_topic import group_tail, partition_log
+from kgm.client import connect, in_parts
+from kgm.client.offsets_topic import group_tail, last_rebalance, partition_log
 from kgm.client.offsets_topic.group_tail import GroupRecordTail, as_snapshot, decoded
 from kgm.client.poller import GroupPoller, completed_from_record
 from kgm.model.errors import NotFoundError, UnreachableError
@@ -43,7 +45,7 @@ def cluster(broker):
 
 def read(tail, cluster):
     found = tail.read(cluster.deadline)
-    return {name: [one.group.generation for one in decoded(name, records)] for name, records in found.items()}
+    return {name: [one.group.generation for one in decoded(name, found.take(name) or ())] for name in found.group_ids}
 
 
 @pytest.mark.kafka
@@ -149,3 +151,35 @@ def test_a_record_as_a_snapshot():
     assert as_snapshot("g", GroupMetadataValue(protocol_type="consumer")).state == "Empty"
     assert completed_from_record(found, connect_group) is found  # other members: it says nothing of these
     assert completed_from_record(connect_group, found) is connect_group
+
+
+def test_records_of_many_groups_take_a_fraction_of_their_size(monkeypatch):
+    """Groups are taken in the order of their names, in which their partitions take turns."""
+    monkeypatch.setattr(in_parts, "UNPACKED", 0)
+    names, count = [f"service-{number:06d}" for number in range(5_000)], 10
+    log = SimpleNamespace(
+        partition_count=count, leaders={number: SimpleNamespace(broker=number) for number in range(count)}
+    )
+    monkeypatch.setattr(partition_log, "look_up", lambda _cluster, _deadline: log)
+    monkeypatch.setattr(partition_log, "end_offset", lambda *_: 5)
+
+    def record(name):
+        members = b"".join(b"%s-%d/10.0.0.1 orders, range" % (name.encode(), number) for number in range(30))
+        return members, 7
+
+    def last_records(_number, group_ids, _deadline, _connection):
+        return {name: record(name) for name in reversed(group_ids)}
+
+    monkeypatch.setattr(last_rebalance, "find_last_records", last_records)
+    brokers = SimpleNamespace(on_broker=lambda _broker, task, _deadline: task(None))
+    tail = GroupRecordTail(SimpleNamespace(brokers=brokers), names)
+    tracemalloc.start()
+    try:
+        found = tail.read(None)
+        assert all(found.take(name) == [record(name)] for name in names)
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    size = sum(len(record(name)[0]) for name in names)
+    assert most < size * 0.75, f"{most:,} bytes at most, for records of {size:,} bytes"
+    assert found.group_ids == []
