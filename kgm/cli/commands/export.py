@@ -7,7 +7,6 @@ import json
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,7 +15,7 @@ import typer
 from kgm.cli.options.listen_address import address_text, is_loopback, parse_listen
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
-from kgm.cli.output.report import Column, Columns, Report, cluster_json, emit, object_table
+from kgm.cli.output.report import Column, Columns, MadeRows, Report, cluster_json, emit, object_table
 from kgm.cli.output.streams import write_stdout
 from kgm.cli.stop_signal import stopped_by_sigterm
 from kgm.model.distribution import install_command
@@ -141,10 +140,9 @@ def _check_extra() -> None:
 
 
 def _print(collector: GroupCollector, options: RunOptions) -> None:
-    from kgm.cli.output.contracts.export import collection_json, family_json
     from kgm.cli.output.failures import exit_with, warn_of_unknown_offsets
     from kgm.cli.output.progress import progress
-    from kgm.operations.export.families import families, openmetrics_text
+    from kgm.operations.export.families import openmetrics_text
 
     with progress(options, "reading groups"):
         collection = collector.collect()
@@ -157,21 +155,29 @@ def _print(collector: GroupCollector, options: RunOptions) -> None:
                 break
         exit_with(collection.errors, done=len(collection.series.group_ids))
         return
+    emit(report(collection, cluster_json(collector.cluster)), options)
+    exit_with(collection.errors, done=len(collection.series.group_ids))
+
+
+def report(collection: Collection, where: dict[str, str | None]) -> Report:
+    """The report of one collection, whose samples are made as they are printed."""
+    from kgm.cli.output.contracts.export import collection_json, family_json
+    from kgm.operations.export.families import families
+
     shown = families(collection)
+    rows = MadeRows(lambda: _rows(shown))
     columns: Columns = {"name": "METRIC", "labels": "LABELS", "value": Column(title="VALUE", right=True)}
-    report = Report(
+    return Report(
         schema=SCHEMA,
         data=collection_json(collection, shown),
-        tables=map(partial(object_table, columns), [_rows(shown)]),
+        tables=[object_table(columns, rows)],
         keys=[*columns],
         names=collection.series.group_ids,
         items=map(family_json, shown),
-        rows=_rows(shown),
-        cluster=cluster_json(collector.cluster),
+        rows=rows,
+        cluster=where,
         errors=collection.errors,
     )
-    emit(report, options)
-    exit_with(collection.errors, done=len(collection.series.group_ids))
 
 
 def _rows(families: Sequence[Metric]) -> Iterator[dict[str, str]]:

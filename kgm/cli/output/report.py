@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from kgm.simulation.report.prediction import Range
 
 Cell = str | int | None
-T = TypeVar("T")
 R = TypeVar("R")
 #: Characters with a meaning in Markdown: a backslash takes it away, except from tags and entities.
 _MARKDOWN = r"[\\|<>&\[\]`*~]"
@@ -68,15 +67,13 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
-class MadeRows(Generic[T, R]):
-    """Rows that are made whenever they are iterated, because so many would take much memory. items: can be iterated
-    again."""
+class MadeRows(Generic[R]):
+    """Rows that are made whenever they are iterated, because so many would take much memory."""
 
-    items: Iterable[T]
-    make: Callable[[T], R]
+    make: Callable[[], Iterator[R]]
 
     def __iter__(self) -> Iterator[R]:
-        return map(self.make, self.items)
+        return self.make()
 
 
 def object_table(
@@ -87,8 +84,8 @@ def object_table(
     from kgm.cli.output.object_cells import cells_of
 
     shown = [Column(title=one) if isinstance(one, str) else one for one in columns.values()]
-    items = [*rows] if isinstance(rows, Iterator) else rows
-    return Table(columns=shown, rows=MadeRows(items, cells_of(columns)), heading=heading, notes=notes)
+    items, cells = [*rows] if isinstance(rows, Iterator) else rows, cells_of(columns)
+    return Table(columns=shown, rows=MadeRows(lambda: map(cells, items)), heading=heading, notes=notes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,7 +142,8 @@ def _pieces(report: Report, options: OutputOptions) -> Iterator[str]:
             yield from map(json_text, _indented_json(envelope(report)))
             yield "\n"
         case "ndjson":
-            yield from (_json(item) + "\n" for item in report.items)
+            for item in report.items:
+                yield from _json_line(item)
         case "yaml":
             from kgm.cli.output.yaml_text import yaml_lines
 
@@ -206,7 +204,11 @@ def _indented_json(value: Any, indent: str = "\n") -> Iterator[str]:
     if isinstance(value, Iterator):
         between, end, deeper = "[", "[]", f"{indent}  "
         for one in value:
-            yield between + deeper + _indented_text(one).replace("\n", deeper)
+            if isinstance(one, dict) and _has_iterator(one):
+                yield between + deeper
+                yield from _indented_json(one, deeper)
+            else:
+                yield between + deeper + _indented_text(one).replace("\n", deeper)
             between, end = ",", f"{indent}]"
         yield end
     elif isinstance(value, dict) and any(isinstance(one, Iterator | dict) for one in value.values()):
@@ -228,6 +230,29 @@ def _indented_text(value: Any) -> str:
         return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
     except UnicodeEncodeError:  # words of the command line that are not UTF-8
         return json.dumps(value, indent=2, ensure_ascii=False)
+
+
+def _json_line(item: Mapping[str, Any]) -> Iterator[str]:
+    """A line of ndjson, in pieces if there are iterators in it, which stand for arrays."""
+    if not _has_iterator(item):
+        yield _json(item) + "\n"
+        return
+    before = "{"
+    for key, value in item.items():
+        yield f"{before}{_json(key)}: "
+        if isinstance(value, Iterator):
+            yield "["
+            for at, one in enumerate(value):
+                yield (", " if at else "") + _json(one)
+            yield "]"
+        else:
+            yield _json(value)
+        before = ", "
+    yield "}\n"
+
+
+def _has_iterator(item: Mapping[str, Any]) -> bool:
+    return any(isinstance(one, Iterator) for one in item.values())
 
 
 def _json(value: Any) -> str:

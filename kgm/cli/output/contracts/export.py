@@ -36,6 +36,6 @@ def collection_json(collection: Collection, families: Iterable[Metric]) -> dict[
 
 
 def family_json(family: Metric) -> dict[str, Any]:
-    """An entry of `data.families`."""
-    samples = [{"name": one.name, "labels": dict(one.labels), "value": float(one.value)} for one in family.samples]
+    """An entry of `data.families`; its samples are made as they are printed."""
+    samples = ({"name": one.name, "labels": dict(one.labels), "value": float(one.value)} for one in family.samples)
     return {"name": family.name, "type": family.type, "help": family.documentation, "samples": samples}

@@ -301,7 +301,7 @@ def partitions_table(rows: Iterable[PartitionRow], *, times: bool = False, trend
         "client_id": Column(title="CLIENT-ID", wide=True),
         "client_host": Column(title="HOST", left_out=2),
     }
-    made = MadeRows(rows, lambda row: partition_row(row, trends))
+    made = MadeRows(lambda: (partition_row(row, trends) for row in rows))
     return object_table(columns, made, notes=_no_consumer(rows))
 
 
