@@ -81,12 +81,15 @@ def with_lag_time(cluster: AdminClient, group: GroupSnapshot) -> GroupSnapshot:
     return timed
 
 
-def with_commit_ages(cluster: AdminClient, groups: Sequence[GroupSnapshot]) -> list[GroupSnapshot]:
+def with_commit_ages(
+    cluster: AdminClient, groups: Sequence[GroupSnapshot], *, is_whole: bool = True
+) -> list[GroupSnapshot]:
     """The groups with the ages of their commits; why one is unknown is in `cluster.offsets.unread_commit_times`. Raises
-    nothing."""
+    nothing. is_whole: these are all groups, and not a part of very many."""
     unread = cluster.offsets.unread_commit_times
-    if len(groups) > _MOST_LOGS:
-        unread |= {one.group_id: KgmError(f"the logs of more than {_MOST_LOGS} groups are not read") for one in groups}
+    if len(groups) > _MOST_LOGS or not is_whole:
+        why = KgmError(f"the logs of more than {_MOST_LOGS} groups are not read")
+        unread |= dict.fromkeys((one.group_id for one in groups), why)
         return [*groups]
     aged = []
     for group in groups:

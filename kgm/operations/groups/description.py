@@ -24,10 +24,13 @@ from kgm.operations.groups.unread import Unread, unread
 from kgm.text.durations import show_duration, typed_duration
 
 if TYPE_CHECKING:
+    from kgm.client.lag_times import KnownTimes
     from kgm.operations.groups.sink_tasks import SinkTask, SinkTasks  # asks for groups that most commands do not need
 
 #: The coordinators' logs are read for at most this many groups, because each one takes time and bytes.
 _MOST_COMPLETED = 10
+#: Times of records that are kept for further groups, which may have read as far.
+_MOST_TIMES = 50_000
 #: States in which the group is waiting for members, or for partitions to be released.
 _CHANGING = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")
 
@@ -104,12 +107,15 @@ def _described(
     from kgm.client.in_parts import PART, in_parts
 
     rows = None if request.partitions is None else PartitionRows(order, group_ids)
-    # Lag in time and trends are read for all groups together.
-    size = len(group_ids) if request.with_times or request.trend_ms is not None else PART
+    # Trends are those of all groups in the same time.
+    size = len(group_ids) if request.trend_ms is not None else PART
     is_whole = len(group_ids) <= size
+    times: KnownTimes = {}
 
     def ask(some: Sequence[str]) -> list[GroupSnapshot | KgmError]:
-        answers = _answers(cluster, request, some, rows, found.trends, is_whole=is_whole)
+        if len(times) > _MOST_TIMES:
+            times.clear()
+        answers = _answers(cluster, request, some, rows, found.trends, times, is_whole=is_whole)
         if rows is None:
             sinks.look([answer for answer in answers if not isinstance(answer, KgmError)])
         return answers
@@ -133,11 +139,11 @@ def _described(
 
 def _answers(
     cluster: AdminClient, request: DescriptionRequest, group_ids: Sequence[str], rows: PartitionRows | None,
-    trends: dict[str, GroupTrends] | None, *, is_whole: bool,
+    trends: dict[str, GroupTrends] | None, times: KnownTimes, *, is_whole: bool,
 ) -> list[GroupSnapshot | KgmError]:  # fmt: skip
     """The snapshots of a batch of groups, without those that have nothing to do with the request, followed by the
-    errors for the others. Their partitions go into `rows`, and their trends into `trends`. is_whole: this batch has all
-    the groups."""
+    errors for the others. Their partitions go into `rows`, their trends into `trends`, and when records were written
+    into `times`. is_whole: this batch has all the groups."""
     answers = cluster.describe_groups(group_ids)
     errors = [answer for answer in answers if isinstance(answer, KgmError)]
     groups = [answer for answer in answers if not isinstance(answer, KgmError)]
@@ -147,7 +153,9 @@ def _answers(
     if groups and request.with_times:
         from kgm.client.lag_times import with_commit_ages, with_lag_times
 
-        groups = with_lag_times(cluster, groups if trends is not None else with_commit_ages(cluster, groups))
+        if trends is None:
+            groups = with_commit_ages(cluster, groups, is_whole=is_whole)
+        groups = with_lag_times(cluster, groups, times)
     if request.partitions is not None and rows is not None:
         found = [(group, partition_rows(group, request.partitions)) for group in groups]
         groups = [group for group, own in found if own or not request.is_of_all_readers]

@@ -12,7 +12,7 @@ from kgm.cli.output import report as output_report
 from kgm.cli.output import streams
 from kgm.cli.output.output_options import OutputOptions
 from kgm.cli.output.report import emit
-from kgm.client import in_parts
+from kgm.client import in_parts, lag_times
 from kgm.client.group_listing import ListedGroup, Listing
 from kgm.client.offset_reader import OffsetReader
 from kgm.client.transport.bootstrap import Address
@@ -44,21 +44,26 @@ def group(group_id):
     )
 
 
-def peak(output, view, count):
-    """Bytes at most, while so many groups are described and printed."""
+def cluster_of(count):
     brokers = Brokers([Address("localhost", 1)], Plaintext())
     listed = [
         ListedGroup(group_id=f"g-{number:06d}", protocol_type=None, state=None, type=None) for number in range(count)
     ]
-    cluster = SimpleNamespace(
+    return SimpleNamespace(
         brokers=brokers, offsets=OffsetReader(brokers), deadline=Deadline.after(600_000), unread_records={},
         list_groups=lambda: Listing(groups=tuple(listed), errors=()), name_similar_groups=lambda _errors: None,
         describe_groups=lambda part: [*map(group, part)],
     )  # fmt: skip
+
+
+def peak(output, view, count, **more):
+    """Bytes at most, while so many groups are described and printed."""
+    cluster = cluster_of(count)
     tracemalloc.start()
     try:
         wanted = PartitionFilter(only_lagging=True) if view is DescribeView.PARTITIONS else None
-        described = describe(cluster, DescriptionRequest(all_groups=True, partitions=wanted), PartitionOrder.LAG)
+        request = DescriptionRequest(all_groups=True, partitions=wanted, **more)
+        described = describe(cluster, request, PartitionOrder.LAG)
         tables = _tables(described, view, PartitionOrder.LAG, verbose=False, times=False, folds=True)
         emit(
             report(described, tables, {"id": None, "bootstrap": ""}, view=view, order=PartitionOrder.LAG),
@@ -86,3 +91,34 @@ def test_a_group_that_was_printed_is_not_kept(output, view, monkeypatch):
     peak(output, view, few)  # what is imported and cached once
     kept = (peak(output, view, many) - peak(output, view, few)) / (many - few)
     assert kept < MOST_KEPT, f"{kept:.0f} bytes of each group are kept"
+
+
+@pytest.mark.parametrize("view", [DescribeView.MEMBERS, DescribeView.PARTITIONS])
+def test_nor_is_a_group_with_lag_in_time(view, monkeypatch):
+    monkeypatch.setattr(in_parts, "PART", 12)  # more than those whose commits are looked for
+    monkeypatch.setattr(partitions, "_RUN", 120)
+    monkeypatch.setattr(partitions, "_PART", 24)
+    monkeypatch.setattr(streams, "write_stdout", lambda _text: True)
+    monkeypatch.setattr(lag_times, "_record_times", lambda _cluster, places, _deadline: (dict.fromkeys(places, 5), {}))
+    few, many = 36, 108
+    peak("ndjson", view, few, with_times=True)
+    kept = (peak("ndjson", view, many, with_times=True) - peak("ndjson", view, few, with_times=True)) / (many - few)
+    assert kept < MOST_KEPT, f"{kept:.0f} bytes of each group are kept"
+
+
+def test_a_record_is_read_once_for_all_groups_that_have_read_as_far(monkeypatch):
+    """And commits are looked for in the logs of few groups, which the last part of many is not."""
+    monkeypatch.setattr(in_parts, "PART", 12)
+    monkeypatch.setattr(lag_times, "GroupActivity", None)
+    read = []
+
+    def record_times(_cluster, places, _deadline):
+        read.extend(places)
+        return dict.fromkeys(places, 5), {}
+
+    monkeypatch.setattr(lag_times, "_record_times", record_times)
+    cluster = cluster_of(25)
+    described = describe(cluster, DescriptionRequest(all_groups=True, with_times=True), PartitionOrder.NAME)
+    assert all(row.lag_ms > 0 for one in described.groups for row in one.offsets)
+    assert sorted(read) == [("orders", number, 1_000 + number, 2_000 + number) for number in range(12)]
+    assert len(cluster.offsets.unread_commit_times) == described.described == 25
