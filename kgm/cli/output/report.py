@@ -143,7 +143,12 @@ def _pieces(report: Report, options: OutputOptions) -> Iterator[str]:
             yield "\n"
         case "ndjson":
             for item in report.items:
-                yield from _json_line(item)
+                try:
+                    line = _json(item) + "\n"
+                except TypeError:  # looking for iterators in all items would take longer
+                    yield from _json_line(item)
+                else:
+                    yield line
         case "yaml":
             from kgm.cli.output.yaml_text import yaml_lines
 
@@ -204,11 +209,13 @@ def _indented_json(value: Any, indent: str = "\n") -> Iterator[str]:
     if isinstance(value, Iterator):
         between, end, deeper = "[", "[]", f"{indent}  "
         for one in value:
-            if isinstance(one, dict) and _has_iterator(one):
+            try:
+                text = _indented_text(one)
+            except TypeError:  # there are iterators in it, as in few items
                 yield between + deeper
                 yield from _indented_json(one, deeper)
             else:
-                yield between + deeper + _indented_text(one).replace("\n", deeper)
+                yield between + deeper + text.replace("\n", deeper)
             between, end = ",", f"{indent}]"
         yield end
     elif isinstance(value, dict) and any(isinstance(one, Iterator | dict) for one in value.values()):
@@ -233,10 +240,7 @@ def _indented_text(value: Any) -> str:
 
 
 def _json_line(item: Mapping[str, Any]) -> Iterator[str]:
-    """A line of ndjson, in pieces if there are iterators in it, which stand for arrays."""
-    if not _has_iterator(item):
-        yield _json(item) + "\n"
-        return
+    """A line of ndjson with iterators in it, which stand for arrays, in pieces."""
     before = "{"
     for key, value in item.items():
         yield f"{before}{_json(key)}: "
@@ -249,10 +253,6 @@ def _json_line(item: Mapping[str, Any]) -> Iterator[str]:
             yield _json(value)
         before = ", "
     yield "}\n"
-
-
-def _has_iterator(item: Mapping[str, Any]) -> bool:
-    return any(isinstance(one, Iterator) for one in item.values())
 
 
 def _json(value: Any) -> str:
