@@ -22,6 +22,7 @@ from kgm.operations.groups.selection import select_groups
 from kgm.operations.groups.trends import GroupTrends
 from kgm.operations.groups.unread import Unread, unread
 from kgm.text.durations import show_duration, typed_duration
+from kgm.text.names import in_order
 
 if TYPE_CHECKING:
     from kgm.client.lag_times import KnownTimes
@@ -106,7 +107,10 @@ def _described(
     """The described groups. Everything else that is found goes into `found`."""
     from kgm.client.in_parts import PART, in_parts
 
-    rows = None if request.partitions is None else PartitionRows(order, group_ids)
+    rows = None
+    if request.partitions is not None:
+        # Without names, they are in order already.
+        rows = PartitionRows(order, in_order(group_ids) if request.names else group_ids)
     # Trends are those of all groups in the same time.
     size = len(group_ids) if request.trend_ms is not None else PART
     is_whole = len(group_ids) <= size

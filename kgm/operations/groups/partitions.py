@@ -101,25 +101,26 @@ def partition_rows(group: GroupSnapshot, wanted: PartitionFilter) -> list[Partit
 
 
 class PartitionRows:
-    """Rows of groups in an order, in which they can be iterated any number of times. group_ids: of all the groups.
+    """Rows of groups in an order, in which they can be iterated any number of times. group_ids: of all the groups, in
+    natural order.
 
     Of many rows, all but the latest are packed, in sorted runs that are merged when they are iterated: a row then takes
     a tenth of the memory, and a few microseconds more time."""
 
     def __init__(self, order: PartitionOrder, group_ids: Iterable[str]) -> None:
         self._order = order
-        self._groups = places_of(group_ids)
+        self._groups = {group_id: place for place, group_id in enumerate(group_ids)}
         self._topics: set[str] = set()
         self._runs: list[list[bytes]] = []
         self._latest: list[PartitionRow] = []
         self._count = 0
 
     def add(self, rows: Iterable[PartitionRow]) -> None:
-        for row in rows:
-            self._latest.append(row)
-            self._count += 1
-            if len(self._latest) == _RUN:
-                self._pack()
+        before = len(self._latest)
+        self._latest += rows
+        self._count += len(self._latest) - before
+        if len(self._latest) >= _RUN:
+            self._pack()
 
     def __len__(self) -> int:
         return self._count

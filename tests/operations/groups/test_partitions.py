@@ -9,6 +9,7 @@ import pytest
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot, OffsetSnapshot, TopicSnapshot
 from kgm.operations.groups import partitions
 from kgm.operations.groups.partitions import PartitionFilter, PartitionOrder, PartitionRows, partition_rows
+from kgm.text.names import in_order
 
 
 def member(name, partitions, topics=("orders",), **more):
@@ -38,7 +39,7 @@ EMPTY = group("g-10", offsets=[offset(2, 1, 31), offset(7, 0, None, topic="payme
 
 
 def shown(wanted, order=PartitionOrder.NAME, groups=(EMPTY, BUSY)):
-    rows = PartitionRows(order, [one.group_id for one in groups])
+    rows = PartitionRows(order, in_order(one.group_id for one in groups))
     for one in groups:
         rows.add(partition_rows(one, wanted))
     return [(row.group_id, row.offset.topic, row.offset.partition, row.owner and row.owner.identity) for row in rows]
@@ -99,7 +100,7 @@ def test_rows_that_are_packed_come_in_the_same_order(order, run, monkeypatch):
     members = [member("a", ()), member("b", ())]
     groups = [group(f"g-{n}", members=members, offsets=rows, partitions=0) for n, rows in enumerate(of_groups)]
     drawn.shuffle(groups)
-    found = PartitionRows(order, [one.group_id for one in groups])
+    found = PartitionRows(order, in_order(one.group_id for one in groups))
     for one in groups:
         found.add(partition_rows(one, PartitionFilter()))
     everything = [row for one in groups for row in partition_rows(one, PartitionFilter())]
