@@ -8,6 +8,7 @@ from typing import Any
 
 from kgm.client.admin_client import AdminClient
 from kgm.client.in_parts import KeptGroups, in_parts
+from kgm.client.offsets_topic import partition_log
 from kgm.client.offsets_topic.group_tail import GroupRecordTail, RawRecord, RecordedGroup, decoded
 from kgm.model.errors import KgmError
 from kgm.model.snapshot import GroupSnapshot
@@ -22,13 +23,19 @@ class PolledGroup:
 
     seen: the group, completed from its last record, or why it cannot be described. recorded: what was written since the
     previous poll, oldest first. log_unreadable_because: why the log cannot be read; None if it can, and for groups of
-    the consumer protocol, whose description includes the epochs. skipped: the log had more to read than one poll
-    does."""
+    the consumer protocol, whose description includes the epochs. log_interrupted_because: why `recorded` may lack
+    records that the next poll will have. skipped: the log had more to read than one poll does."""
 
     seen: GroupSnapshot | KgmError
     recorded: tuple[RecordedGroup, ...] = ()
     log_unreadable_because: str | None = None
+    log_interrupted_because: str | None = None
     skipped: bool = False
+
+    @property
+    def log_unread_because(self) -> str | None:
+        """Why this poll did not read the log to its end."""
+        return self.log_unreadable_because or self.log_interrupted_because
 
 
 class GroupPoller:
@@ -67,7 +74,8 @@ class GroupPoller:
                 answers.put(group_id, seen)
                 has_classic = has_classic or _is_classic(seen)
         except KgmError as error:
-            yield from ((group_id, PolledGroup(seen=error)) for group_id in self.group_ids)
+            lost = PolledGroup(seen=error, log_interrupted_because=partition_log.why_unreadable(error))
+            yield from ((group_id, lost) for group_id in self.group_ids)
             return
         records = self._tail.read(self._cluster.deadline.part(_LOG_SHARE)) if has_classic else None
         before, self._last = self._last, self._keeper()
@@ -99,6 +107,7 @@ class GroupPoller:
             seen=seen,
             recorded=recorded,
             log_unreadable_because=self._tail.unreadable_because,
+            log_interrupted_because=self._tail.interrupted(group_id),
             skipped=group_id in self._tail.skipped,
         )
 
@@ -124,7 +133,12 @@ def poll_once(cluster: AdminClient, group_ids: Sequence[str], *, budget_ms: int)
             continue
         recorded = _recorded(group_id, records)
         group = completed_from_record(seen, recorded[-1].group) if recorded else seen
-        yield PolledGroup(seen=group, recorded=recorded, log_unreadable_because=tail.unreadable_because)
+        yield PolledGroup(
+            seen=group,
+            recorded=recorded,
+            log_unreadable_because=tail.unreadable_because,
+            log_interrupted_because=tail.interrupted(group_id),
+        )
 
 
 def _recorded(group_id: str, records: KeptGroups[Sequence[RawRecord]] | None) -> tuple[RecordedGroup, ...]:

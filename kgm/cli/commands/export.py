@@ -195,8 +195,8 @@ def _serve(collector: GroupCollector, listener: MetricsListener, interval_ms: in
     if not is_loopback(host):
         print_warning(f"listening on {host}: anyone who can reach this port sees groups, members and lag")
     first = listener.latest = collector.collect()
-    if first.log_unreadable_because is not None:
-        why = first.log_unreadable_because
+    if first.log_unread_because is not None:
+        why = first.log_unread_because
         print_warning(f"{why}: rebalances and handovers between two collections may be missed")
     write_stdout(json.dumps({"listening": address_text(host, port)}, separators=(",", ":")) + "\n")
 

@@ -22,9 +22,10 @@ if TYPE_CHECKING:
     from kgm.cli.output.watch.screen import Screen
     from kgm.client import AdminClient
     from kgm.model.snapshot import GroupSnapshot
+    from kgm.operations.watch.expectations import Expectations
     from kgm.operations.watch.timekeeper import Timekeeper
     from kgm.operations.watch.watch import Watch, WatchLimits
-    from kgm.operations.watch.watched_group import Expectations, WatchedGroup
+    from kgm.operations.watch.watched_group import WatchedGroup
 
 SCHEMA = "kgm.watch/v1"
 #: The time limit of one poll: a broker that takes longer counts as unreachable for now.
@@ -89,9 +90,10 @@ def watch(
     the expectation.
 
     Rebalances are counted by generation (from __consumer_offsets, which needs READ on it) or by assignment epoch, so
-    none between two polls is missed. Without that right, kgm counts only those that show between two polls, and says
-    so. --timeout is how long to watch (no limit by default; exit 8 if --until is not reached by then); a timeout from
-    the environment or a profile does not end a watch."""
+    none between two polls is missed. Without that right, kgm counts only those that show between two polls, and
+    says so. If it is not known at the end whether an expectation was met, the exit code is 4, 5 or 7. --timeout is
+    how long to watch (no limit by default; exit 8 if --until is not reached by then); a timeout from the
+    environment or a profile does not end a watch."""
     wanted = list(dict.fromkeys([*(groups or ()), *(group or ())]))
     if not wanted and match is None:
         raise UsageError("no group is given", hint="kgm watch GROUP; `kgm list` shows the groups")
@@ -101,7 +103,7 @@ def watch(
         if number is not None and number < least:
             raise UsageError(f"{option} is {number}; the minimum is {least}")
     limits = _limits(interval, until, count, options)
-    from kgm.operations.watch.watched_group import Expectations
+    from kgm.operations.watch.expectations import Expectations
 
     expectations = Expectations(
         quiet_ms=parse_duration(settle, "--settle"),

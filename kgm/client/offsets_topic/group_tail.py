@@ -49,11 +49,12 @@ class RecordedGroup:
 @dataclass(slots=True, kw_only=True)
 class _Partition:
     """A partition of `__consumer_offsets`. position: the next offset to read; None before the first read, which looks
-    for the last record of each group."""
+    for the last record of each group. interrupted_because: as `GroupRecordTail.interrupted`."""
 
     number: int
     group_ids: list[str] = field(default_factory=list)
     position: int | None = None
+    interrupted_because: str | None = None
 
 
 #: A record not yet decoded: its value, and when it was written, in ms.
@@ -73,11 +74,24 @@ class GroupRecordTail:
         self._keys: dict[bytes, str] = {}
         #: Why the log cannot be read; None while it can.
         self.unreadable_because: str | None = None
-        #: Why the last read may lack records that the next one will have: a partition moved, or a broker did not
-        #: answer.
-        self.interrupted_because: str | None = None
+        #: Why the last read could not begin.
+        self._lost_because: str | None = None
         #: Groups for which the last read skipped records.
         self.skipped: set[str] = set()
+
+    def interrupted(self, group_id: str) -> str | None:
+        """Why the last read may lack records of this group that the next one will have: a partition moved, or a broker
+        did not answer."""
+        if self._lost_because is not None or not self._partition_count:
+            return self._lost_because
+        partition = self._partitions.get(partition_for(group_id, self._partition_count))
+        return None if partition is None else partition.interrupted_because
+
+    @property
+    def interrupted_because(self) -> str | None:
+        """Why the last read may lack records of some of the groups; None if it lacks none."""
+        reasons = (one.interrupted_because for one in self._partitions.values())
+        return self._lost_because or next((why for why in reasons if why is not None), None)
 
     def follow(self, group_ids: Iterable[str]) -> None:
         """Follow these groups from now on. If the partition of a new group is already being read, the group's records
@@ -108,45 +122,50 @@ class GroupRecordTail:
     ) -> Iterator[_ByGroup]:
         """What is read of each partition, its groups in their order."""
         self.skipped = set()
-        self.interrupted_because = None
+        self._lost_because = None
         try:
             topic = partition_log.look_up(self._cluster, deadline)
         except KgmError as error:
-            self._could_not_read(error)
+            self._lost_because = self._could_not_read(error)
             return
         if not self._partition_count:
             self._assign_partitions(topic.partition_count)
         for partition in self._partitions.values():
             leader = topic.leaders.get(partition.number)
             if leader is None:
-                self._could_not_read(partition_log.leaderless(partition.number))
+                partition.interrupted_because = self._could_not_read(partition_log.leaderless(partition.number))
                 continue
             try:
                 task = partial(read_partition, partition, deadline)
                 rows = self._cluster.brokers.on_broker(leader.broker, task, deadline)
             except KgmError as error:
-                self._could_not_read(error)
+                partition.interrupted_because = self._could_not_read(error)
                 continue
-            self.unreadable_because = None
+            self.unreadable_because = partition.interrupted_because = None
             by_group: _ByGroup = {}
             for group_id, record in rows:
                 by_group.setdefault(group_id, []).append(record)
             yield {group_id: by_group[group_id] for group_id in partition.group_ids if group_id in by_group}
 
-    def _could_not_read(self, error: KgmError) -> None:
+    def _could_not_read(self, error: KgmError) -> str | None:
+        """Why a read was interrupted; None if the next one will not succeed either."""
+        why = partition_log.why_unreadable(error)
         if is_temporary(error):
-            self.interrupted_because = partition_log.why_unreadable(error)
-        else:
-            self.unreadable_because = partition_log.why_unreadable(error)
+            return why
+        self.unreadable_because = why
+        return None
 
     def _assign_partitions(self, partitions: int) -> None:
-        positions = {number: one.position for number, one in self._partitions.items()}
+        before = self._partitions
         self._partition_count = partitions
         self._partitions, self._keys = {}, {}
         for group_id in self._group_ids:
             number = partition_for(group_id, partitions)
             if number not in self._partitions:
-                self._partitions[number] = _Partition(number=number, position=positions.get(number))
+                self._partitions[number] = _Partition(number=number)
+                if (old := before.get(number)) is not None:
+                    self._partitions[number].position = old.position
+                    self._partitions[number].interrupted_because = old.interrupted_because
             self._partitions[number].group_ids.append(group_id)
             self._keys[partition_log.group_record_key(group_id)] = group_id
 

@@ -43,8 +43,8 @@ class ExportRequest:
 class Collection:
     """What one collection saw. at_s: seconds since the epoch. findings: from the latest examination; None before the
     first one, or if it failed. errors: why groups could not be described, and why offsets, and with them lag, could not
-    be read. is_up: whether the cluster answered. log_unreadable_because: why rebalances between two collections may be
-    missed; None if the groups' log is read, or is not needed."""
+    be read. is_up: whether the cluster answered. log_unread_because: why rebalances since the last collection may be
+    missed, or be counted only by a later one; None if the groups' log was read, or is not needed."""
 
     at_s: float
     duration_s: float
@@ -53,7 +53,7 @@ class Collection:
     series: GroupSeries
     errors: tuple[KgmError, ...] = ()
     findings: tuple[Finding, ...] | None = None
-    log_unreadable_because: str | None = None
+    log_unread_because: str | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -67,7 +67,7 @@ class GroupCollector:
     _poller: GroupPoller | None = None
     _findings: tuple[Finding, ...] | None = None
     _examined_at_s: float | None = None
-    _log_unreadable_because: str | None = None
+    _log_unread_because: str | None = None
 
     def collect(self) -> Collection:
         """The groups as they are now. Never raises: see `Collection.errors`."""
@@ -99,14 +99,14 @@ class GroupCollector:
             series=series,
             errors=tuple(errors),
             findings=self._findings if is_up else None,
-            log_unreadable_because=self._log_unreadable_because,
+            log_unread_because=self._log_unread_because,
         )
 
     def _observe_once(self, group_ids: Sequence[str], series: GroupSeries) -> list[KgmError]:
         """Describe the groups without keeping any. Returns what failed; raises KgmError."""
         errors = []
         for polled in poll_once(self.cluster, group_ids, budget_ms=self.request.budget_ms):
-            self._log_unreadable_because = self._log_unreadable_because or polled.log_unreadable_because
+            self._log_unread_because = self._log_unread_because or polled.log_unread_because
             if isinstance(polled.seen, KgmError):
                 errors.append(polled.seen)
             else:
@@ -120,7 +120,7 @@ class GroupCollector:
             self._poller = GroupPoller(self.cluster, group_ids, budget_ms=budget_ms, is_packed=True)
         else:
             self._poller.follow(group_ids)
-        self._log_unreadable_because = None
+        self._log_unread_because = None
         errors: list[KgmError] = []
         rows = self._observed(self._poller, errors)
         while part := list(islice(rows, PART)):
@@ -132,7 +132,7 @@ class GroupCollector:
         """Each group that could be described. errors: receives an error for each of the others."""
         before, self._watched = self._watched, KeptGroups()
         for group_id, polled in poller.poll_in_turn():
-            self._log_unreadable_because = self._log_unreadable_because or polled.log_unreadable_because
+            self._log_unread_because = self._log_unread_because or polled.log_unread_because
             watched = before.take(group_id) or WatchedGroup(group_id=group_id)
             watched.observe(polled, round(self.clock() * 1000))
             # Only screens need these, and the names of dynamic members would pile up.

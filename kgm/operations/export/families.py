@@ -126,8 +126,8 @@ def _of_collection(collection: Collection) -> Iterator[Metric]:
     )
     yield GaugeMetricFamily(
         "kgm_log_readable",
-        "0 if rebalances between two collections may be missed, because __consumer_offsets cannot be read.",
-        value=collection.log_unreadable_because is None,
+        "0 if __consumer_offsets was not read, so rebalances may be missed, or counted by a later collection.",
+        value=collection.log_unread_because is None,
     )
     errors = GaugeMetricFamily("kgm_collection_errors", "Requests that failed, by error.", labels=("code",))
     for code, count in sorted(Counter(error.code for error in collection.errors).items()):

@@ -19,6 +19,7 @@ from kgm.operations.rollout.expectation import StepCounts
 from kgm.operations.rollout.spec import RolloutStep, StepKind
 from kgm.operations.watch.conditions import Condition, Subject, parse_condition
 from kgm.operations.watch.events import EventKind, GroupEvent
+from kgm.operations.watch.expectations import Expectations
 from kgm.operations.watch.timekeeper import Timekeeper
 from kgm.operations.watch.verdict import CountDoubt
 from kgm.operations.watch.watch import Poller
@@ -26,7 +27,6 @@ from kgm.operations.watch.watched_group import (
     AWAY,
     RECONCILING,
     STABLE,
-    Expectations,
     WatchedGroup,
 )  # fmt: skip
 from kgm.text.names import in_order
@@ -153,7 +153,7 @@ class GroupObservation:
         return StepCounts(
             rebalances=watched.rebalances,
             handovers=watched.handovers,
-            rebalances_doubt=watched.doubt,
+            rebalances_doubt=watched.rebalances_doubt,
             handovers_exact=watched.handovers_exact,
         )
 

@@ -345,19 +345,25 @@ class Rollout:
         observation = self._observation
         observation.restart_quiet_time()
 
+        def unread() -> str | None:
+            return None if self._spec.limits.accept_unseen else observation.watched.log_interrupted_because
+
         def is_over() -> bool:
-            return not observation.missing(most_lag=most_lag) and observation.quiet_ms() >= settle_ms
+            is_quiet = observation.quiet_ms() >= settle_ms
+            return is_quiet and unread() is None and not observation.missing(most_lag=most_lag)
 
         opened = self._progress.open_step
         assert opened is not None
         timeout_ms = self._timeout_ms(opened.before)
         if self._watch_until(is_over, timeout_ms, self._next_rebalance_ms):
             return
-        missing = observation.missing(most_lag=most_lag) or [f"it has not been quiet for {show_duration(settle_ms)}"]
-        if observation.latest is None:
+        missing = observation.missing(most_lag=most_lag)
+        unknown = unread() if observation.latest is not None else missing[0]
+        if unknown is not None and (observation.latest is None or not missing):
             raise PartialError(
-                f"the outcome of step {self._number} is not known: {missing[0]}", group_id=self._spec.group_id
+                f"the outcome of step {self._number} is not known: {unknown}", group_id=self._spec.group_id
             )
+        missing = missing or [f"it has not been quiet for {show_duration(settle_ms)}"]
         self._deviate(f"{show_duration(timeout_ms)} after {after} of step {self._number}: {missing[0]}", missing[1:])
 
     def _next_rebalance_ms(self) -> int:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 from kgm.model.assignment import Move
+from kgm.model.snapshot import GroupSnapshot
+from kgm.text.wording import many
 
 
 class EventKind(StrEnum):
@@ -40,6 +43,13 @@ class EventKind(StrEnum):
     ENDED = "ended"
 
 
+#: Events that do not interrupt a quiet period.
+HARMLESS: Final = frozenset({
+    EventKind.LAG, EventKind.COORDINATOR, EventKind.REACHABLE, EventKind.WATCHING, EventKind.NOTE, EventKind.STABLE,
+    EventKind.BREACH, EventKind.ENDED,
+})  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupEvent:
     """One event. at_ms: when it was seen; written_at_ms: when the coordinator recorded it, if its log has that.
@@ -57,3 +67,20 @@ class GroupEvent:
     before: str | int | None = None
     after: str | int | None = None
     moves: tuple[Move, ...] = ()
+
+
+def state_text(snapshot: GroupSnapshot) -> str:
+    """`classic  Stable  range  generation 4  2 members, 2 static`."""
+    parts = [snapshot.type, snapshot.state]
+    if snapshot.assignor:
+        parts.append(snapshot.assignor)
+    if snapshot.generation is not None:
+        parts.append(f"generation {snapshot.generation}")
+    if snapshot.assignment_epoch is not None:
+        parts.append(f"epoch {snapshot.assignment_epoch}")
+    static = sum(member.group_instance_id is not None for member in snapshot.members)
+    parts.append(f"{many(len(snapshot.members), 'member')}, {static} static")
+    lag = snapshot.lag
+    if lag is not None:
+        parts.append(f"lag {lag}")
+    return "  ".join(parts)

@@ -118,13 +118,16 @@ class Watch:
             self.error = _breach(*broken[0])
             observer.show([self._final(group, EventKind.BREACH, reason) for group, reason in broken], now_ms)
             return True
-        if goal is not None and all(group.is_quiet() for group in self.groups):
+        is_at_limit = self._is_at_limit(now_ms)
+        # What is counted may be in records that the next poll will read.
+        is_behind = any(one.expectations.are_counted and one.log_interrupted_because for one in self.groups)
+        if goal is not None and all(group.is_quiet() for group in self.groups) and (is_at_limit or not is_behind):
             self.error = self._unseen()
             observer.show([self._final(one, EventKind.STABLE, _reached(one)) for one in self.groups], now_ms)
             return True
         if observer.has_left():
             return True
-        if not self._is_at_limit(now_ms):
+        if not is_at_limit:
             return False
         broken = [(group, reason) for group in self.groups if (reason := group.breach(is_over=True)) is not None]
         if goal is not None:

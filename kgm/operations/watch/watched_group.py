@@ -2,7 +2,8 @@
 
 The owners that everything is compared with (the *baseline*) are those of the first poll in which the group is stable,
 or of a snapshot from a file. If the coordinator's log can be read, members and owners are taken from it alone, since it
-is complete; otherwise successive descriptions are compared, and what happens between them may be missed."""
+is complete; otherwise successive descriptions are compared, and what happens between them may be missed. Once the log
+can be read again, it is counted from where it was left."""
 
 from __future__ import annotations
 
@@ -25,7 +26,9 @@ from kgm.model.changes import (
 from kgm.model.errors import KgmError, NotFoundError
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.operations.groups.rebalance_wait import logged_members, rebalance_wait
-from kgm.operations.watch.events import EventKind, GroupEvent
+from kgm.operations.watch.events import HARMLESS, EventKind, GroupEvent, state_text
+from kgm.operations.watch.expectations import Expectations
+from kgm.operations.watch.log_gap import LogGap, LogState
 from kgm.operations.watch.verdict import CountDoubt, WatchVerdict
 from kgm.text.names import in_order
 from kgm.text.wording import lost_text, many, moves_text, partitions_text, past_end_text
@@ -33,36 +36,10 @@ from kgm.text.wording import lost_text, many, moves_text, partitions_text, past_
 STABLE: Final = "Stable"
 AWAY: Final = "away"
 RECONCILING: Final = "reconciling"
-#: Events that do not interrupt a quiet period.
-_HARMLESS: Final = frozenset({
-    EventKind.LAG, EventKind.COORDINATOR, EventKind.REACHABLE, EventKind.WATCHING, EventKind.NOTE, EventKind.STABLE,
-    EventKind.BREACH, EventKind.ENDED,
-})  # fmt: skip
 #: Lag is reported again when it has grown, or shrunk, by this factor since it was last reported.
 _LAG_FACTOR: Final = 2
 #: Lag below this is noise.
 _LAG_NOISE: Final = 100
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Expectations:
-    """What is expected of a group. quiet_ms: how long nothing may happen before the group counts as stable.
-    expect_no_moves: no partition passes from one consumer to another, and a stable group has the owners of the
-    baseline.
-
-    bounced: every member of the baseline must be replaced first. members: the required number; None: those of the
-    baseline. max_rebalances: None for any number."""
-
-    quiet_ms: int = 5_000
-    bounced: bool = False
-    members: int | None = None
-    expect_no_moves: bool = False
-    max_rebalances: int | None = None
-
-    @property
-    def are_counted(self) -> bool:
-        """Whether it matters that nothing is missed."""
-        return self.expect_no_moves or self.max_rebalances is not None
 
 
 @dataclass(slots=True)
@@ -77,6 +54,8 @@ class WatchedGroup:
     latest: GroupSnapshot | None = None
     #: Why the group could not be described in the last poll.
     error: KgmError | None = None
+    #: Why the last poll may lack records that the next one will have.
+    log_interrupted_because: str | None = None
     looks: int = 0
     rebalances: int = 0
     #: None while the number of rebalances is certain.
@@ -99,6 +78,9 @@ class WatchedGroup:
     _first_handovers: dict[tuple[str, int], Move] = field(default_factory=dict)
     #: Whether partitions of a consumer group may have been handed over and back between two polls.
     _may_miss_handovers: bool = False
+    #: Set while the log cannot be read, and until what it then tells has been taken.
+    _gap: LogGap | None = None
+    _is_read: bool = False
     _is_rebalancing: bool = False
     _reported_lag: int | None = None
     #: The group's last record, and since when the group has not been stable.
@@ -117,11 +99,10 @@ class WatchedGroup:
         """What is new, as events. now_ms: the current time, which never goes back."""
         self._now_ms = now_ms
         self.looks += 1
-        events: list[GroupEvent] = []
-        if look.log_unreadable_because is not None and self.doubt is None:
-            events.append(self._unreadable_log(look.log_unreadable_because))
-        if look.skipped:
-            self.doubt = CountDoubt(bound="at least", why="the coordinator wrote more records than could be read")
+        events = self._log_state(look)
+        counted = self.rebalances, self.handovers
+        if self._is_read and self._gap is not None:
+            self._go_back(self._gap)
         for record in look.recorded:
             events += self._record(record)
         if isinstance(look.seen, KgmError):
@@ -129,6 +110,9 @@ class WatchedGroup:
         else:
             is_logged, is_unlogged = bool(look.recorded), look.log_unreadable_because is not None
             events += self._description(look.seen, is_logged=is_logged, is_unlogged=is_unlogged)
+        is_compared = isinstance(look.seen, GroupSnapshot) and not look.recorded
+        events = self._untold(events, is_over=is_compared and self._is_read)
+        self.rebalances, self.handovers = max(self.rebalances, counted[0]), max(self.handovers, counted[1])
         for event in events:
             if event.identity is not None:
                 self.last_events[event.identity] = event
@@ -138,9 +122,49 @@ class WatchedGroup:
     def _event(self, kind: EventKind, text: str, **more: Any) -> GroupEvent:
         return GroupEvent(at_ms=self._now_ms, group_id=self.group_id, kind=kind, text=text, **more)
 
-    def _unreadable_log(self, why: str) -> GroupEvent:
-        self.doubt = CountDoubt(bound="at least", why=f"{why}, so rebalances between two polls may be missed")
-        return self._event(EventKind.NOTE, f"{why}: rebalances and moves between two polls may be missed")
+    def _log_state(self, look: PolledGroup) -> list[GroupEvent]:
+        """Note whether the log was read."""
+        events = []
+        why, interrupted = look.log_unreadable_because, look.log_interrupted_because
+        if why is not None and self.doubt is None:
+            self.doubt = CountDoubt(bound="at least", why=f"{why}, so rebalances between two polls may be missed")
+            events.append(self._event(EventKind.NOTE, f"{why}: rebalances and moves between two polls may be missed"))
+        if interrupted is not None and self.looks == 1 and self.generation is None:  # there is nothing to count from
+            self.doubt = self.doubt or CountDoubt(bound="at least", why=f"{interrupted} when the watch began")
+        if look.skipped:
+            self.doubt = CountDoubt(bound="at least", why="the coordinator wrote more records than could be read")
+        was_read, self._is_read = self._is_read, look.log_unread_because is None
+        if was_read and not self._is_read:
+            told = [] if self._gap is None else self._gap.told
+            before = LogState(
+                members=self._members, owners=self._owners, consumers=dict(self._consumers),
+                rebalances=self.rebalances, handovers=self.handovers,
+            )  # fmt: skip
+            self._gap = LogGap(before=before, told=told)
+            if why is None and not isinstance(look.seen, KgmError):
+                text = f"{interrupted}: rebalances, and moves between two polls, are counted once it can be"
+                events.append(self._event(EventKind.NOTE, text))
+        self.log_interrupted_because = interrupted
+        return events
+
+    def _go_back(self, gap: LogGap) -> None:
+        """The log can be read again: what it tells follows what was known when it could be read last."""
+        if (known := gap.before) is not None:
+            self._members, self._owners, self._consumers = known.members, known.owners, dict(known.consumers)
+            self.rebalances, self.handovers = known.rebalances, known.handovers
+        gap.before = None
+
+    def _untold(self, events: list[GroupEvent], *, is_over: bool) -> list[GroupEvent]:
+        """The events without those that were told while the log could not be read. is_over: the log has nothing more
+        to tell about that time."""
+        gap = self._gap
+        if gap is None:
+            return events
+        if not self._is_read:
+            gap.tell(events)
+            return events
+        self._gap = None if is_over else gap
+        return gap.untold(events)
 
     def _failure(self, error: KgmError) -> list[GroupEvent]:
         before, self.error = self.error, error
@@ -166,7 +190,7 @@ class WatchedGroup:
         before, self.latest = self.latest, now
         self._changing_since_ms = None if now.state == STABLE else self._changing_since_ms or self._now_ms
         if before is None:
-            events.append(self._event(EventKind.WATCHING, _state_of(now), after=now.state))
+            events.append(self._event(EventKind.WATCHING, state_text(now), after=now.state))
             self._reported_lag = now.lag
             events += [*self._past_end({}, now.past_end), *self._lost({}, now.lost)]
             if self.generation is None:
@@ -350,8 +374,13 @@ class WatchedGroup:
     @property
     def rebalances_doubt(self) -> CountDoubt | None:
         """Why the number of rebalances may be wrong; None if it is certain."""
-        is_unseen = self.error is not None and not isinstance(self.error, NotFoundError)
-        return self.doubt or (CountDoubt(bound="at least", why="the group cannot be described") if is_unseen else None)
+        if self.doubt is not None:
+            return self.doubt
+        if self.error is not None and not isinstance(self.error, NotFoundError):
+            return CountDoubt(bound="at least", why="the group cannot be described")
+        if self.log_interrupted_because is not None:
+            return CountDoubt(bound="at least", why=f"{self.log_interrupted_because}, so the latest may be missing")
+        return None
 
     @property
     def handovers_exact(self) -> bool:
@@ -431,7 +460,7 @@ class WatchedGroup:
         return [f"no consumer owns {topic}[{as_ranges(numbers)}]" for topic, numbers in free.items()]
 
     def _update_quiet_time(self, events: Iterable[GroupEvent]) -> None:
-        if self.missing() or any(event.kind not in _HARMLESS for event in events):
+        if self.missing() or any(event.kind not in HARMLESS for event in events):
             self.quiet_since_ms = None
         elif self.quiet_since_ms is None:
             self.quiet_since_ms = self._now_ms
@@ -468,19 +497,3 @@ class WatchedGroup:
             parts.append(("" if self.handovers_exact else "at least ") + many(self.handovers, "handover"))
         parts.append(f"{many(len(self.replaced), 'member')} replaced")
         return ", ".join(parts)
-
-
-def _state_of(snapshot: GroupSnapshot) -> str:
-    parts = [snapshot.type, snapshot.state]
-    if snapshot.assignor:
-        parts.append(snapshot.assignor)
-    if snapshot.generation is not None:
-        parts.append(f"generation {snapshot.generation}")
-    if snapshot.assignment_epoch is not None:
-        parts.append(f"epoch {snapshot.assignment_epoch}")
-    static = sum(member.group_instance_id is not None for member in snapshot.members)
-    parts.append(f"{many(len(snapshot.members), 'member')}, {static} static")
-    lag = snapshot.lag
-    if lag is not None:
-        parts.append(f"lag {lag}")
-    return "  ".join(parts)

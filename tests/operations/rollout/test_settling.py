@@ -120,11 +120,12 @@ class Recorder:
         self.events.append(event.text)
 
 
-def run(clock, cluster, limits, progress):
+def run(clock, cluster, limits, progress, poller=None):
     """(the report, what was told)."""
     recorder = Recorder()
+    poller = poller or Poller(lambda: cluster.describe_group("g"))
     tools = RolloutTools(
-        cluster=cluster, observation=GroupObservation("g", Poller(lambda: cluster.describe_group("g")), clock),
+        cluster=cluster, observation=GroupObservation("g", poller, clock),
         journal=recorder, observer=recorder, timekeeper=clock, operator=None, audit=None, timeout_ms=1_000,
         environment={},
     )  # fmt: skip
@@ -136,6 +137,37 @@ def run(clock, cluster, limits, progress):
 EXPECTED = StepExpectation(
     rebalances=ExpectedRange(least=0, most=40), handovers=ExpectedRange(least=0, most=0), exact=False
 )
+
+
+class Interrupted:
+    """After the first poll, the log cannot be read for a while."""
+
+    def __init__(self, clock, for_ms):
+        self._clock, self._ends_ms, self._polls = clock, clock.now_ms() + for_ms, 0
+
+    def poll(self):
+        self._polls += 1
+        is_read = self._polls == 1 or self._clock.now_ms() >= self._ends_ms
+        return {"g": PolledGroup(seen=group_of(4), log_interrupted_because=None if is_read else "no answer")}
+
+
+@pytest.mark.parametrize("for_ms", [30_000, 3_600_000])
+def test_a_step_is_not_over_while_the_log_may_have_more(for_ms):
+    clock = VirtualTime()
+    cluster, began_ms = Cluster(clock, probes=0), clock.now_ms()
+    opened = OpenStep(
+        before=group_of(4, "a-1"), expected=EXPECTED,
+        commands={"a": BegunCommand(member_ids={"a": "a-1"}, has_ended=True, is_success=True)},
+    )  # fmt: skip
+    progress = RolloutProgress(left=opened.before, overall=None, open_step=opened)
+    limits = RolloutLimits(settle_ms=0, step_timeout_ms=100_000)
+    report, _ = run(clock, cluster, limits, progress, Interrupted(clock, for_ms))
+    if for_ms < limits.step_timeout_ms:
+        assert (report.error, report.steps_done) == (None, 1)
+        assert clock.now_ms() - began_ms >= for_ms
+    else:
+        assert report.error.exit_code == 7
+        assert "not known: no answer" in report.error.message
 
 
 @pytest.mark.parametrize("limit_ms", [None, 100_000])

@@ -9,8 +9,9 @@ import pytest
 from kgm.client.poller import PolledGroup
 from kgm.model.errors import NotFoundError, UnreachableError
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
+from kgm.operations.watch.expectations import Expectations
 from kgm.operations.watch.watch import Goal, Watch, WatchLimits
-from kgm.operations.watch.watched_group import Expectations, WatchedGroup
+from kgm.operations.watch.watched_group import WatchedGroup
 from tests.operations.watch.virtual_time import VirtualTime
 
 
@@ -149,6 +150,23 @@ def test_an_expectation_is_not_met_if_what_happens_between_polls_is_not_seen(exp
     assert "READ on the topic is missing" in watch.error.facts[0]
     watch, _ = watched([{"g": poll}], **more)
     assert watch.error is None
+
+
+@pytest.mark.parametrize("expected", COUNTED)
+@pytest.mark.parametrize("more", [{}, {"goal": Goal.STABLE}])
+def test_an_expectation_is_not_met_while_the_log_may_have_more(expected, more):
+    """A read that fails may succeed later: the watch goes on until its limit."""
+    expected = replace(expected, quiet_ms=1_000)
+    seen = replace(group(1), type="classic", generation=4)
+    read, lost = {"g": PolledGroup(seen=seen)}, {"g": PolledGroup(seen=seen, log_interrupted_because="no answer")}
+    watch, _ = watched([read, lost], expected=expected, looks=9, **more)
+    assert (watch.error.exit_code, watch.groups[0].looks) == (7, 9)
+    assert "no answer" in watch.error.facts[0]
+    assert watch.verdicts()[0].rebalances_doubt.bound == "at least"
+    watch, _ = watched([read, *[lost] * 4, read], expected=expected, looks=9, **more)
+    assert (watch.error, watch.verdicts()[0].rebalances_doubt) == (None, None)
+    watch, _ = watched([read, lost], looks=9, **more)
+    assert watch.error is None  # nothing was expected of what the log has
 
 
 def test_a_group_that_is_not_quiet_for_long_enough_is_named():

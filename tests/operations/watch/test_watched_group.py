@@ -13,7 +13,8 @@ from kgm.client.offsets_topic.group_tail import RecordedGroup
 from kgm.client.poller import PolledGroup
 from kgm.model.errors import NotFoundError, UnreachableError
 from kgm.model.snapshot import CoordinatorNode, GroupSnapshot, MemberSnapshot, OffsetSnapshot
-from kgm.operations.watch.watched_group import Expectations, WatchedGroup
+from kgm.operations.watch.expectations import Expectations
+from kgm.operations.watch.watched_group import WatchedGroup
 
 SILENT = "no READ on Topic '__consumer_offsets'"
 
@@ -51,9 +52,12 @@ class Watch:
         self.group = group or WatchedGroup("g", expectations=Expectations(**expected))
         self.now_ms = 1_000_000
 
-    def see(self, seen, *records, silent=None, skipped=False):
+    def see(self, seen, *records, silent=None, interrupted=None, skipped=False):
         self.now_ms += 1000
-        look = PolledGroup(seen=seen, recorded=records, log_unreadable_because=silent, skipped=skipped)
+        look = PolledGroup(
+            seen=seen, recorded=records, log_unreadable_because=silent, log_interrupted_because=interrupted,
+            skipped=skipped,
+        )  # fmt: skip
         return [(event.kind, event.text) for event in self.group.observe(look, self.now_ms)]
 
     def kinds(self, *args, **more):
@@ -93,6 +97,32 @@ def test_moves_that_are_undone_between_two_polls_are_in_the_log():
     assert events[2] == ("moved", "t[0-1] a -> b")
     assert watch.group.moves_now == ()
     assert watch.group.breach() == "4 handovers: t[0-1] a -> b"
+
+
+def test_the_log_goes_on_where_it_was_left():
+    """While it cannot be read, descriptions show what happens; afterwards only what they have missed is told."""
+    watch = Watch(max_rebalances=9)
+    watch.see(group(A, B, generation=4), recorded(4, A, B))
+    alone = static("b", 1, [0, 1, 2])
+    assert watch.kinds(group(alone), interrupted="no answer") == ["note", "left", "moved"]
+    assert (watch.group.rebalances, watch.group.handovers) == (0, 2)
+    assert (str(watch.group.rebalances_doubt), watch.group.handovers_exact) == (
+        "at least: no answer, so the latest may be missing", False,
+    )  # fmt: skip
+    assert watch.kinds(group(A, B), interrupted="no answer") == ["joined", "moved"]
+    told = watch.see(group(A, B), recorded(5, alone), recorded(6, A, B))
+    assert told == [("generation", "4 -> 5"), ("generation", "5 -> 6")]
+    assert (watch.group.rebalances, watch.group.handovers) == (2, 4)
+    assert (watch.group.rebalances_doubt, watch.group.handovers_exact) == (None, True)
+    assert watch.kinds(group(alone), recorded(7, alone)) == ["generation", "left", "moved"]
+
+
+def test_a_log_that_could_not_be_read_at_first_leaves_a_doubt():
+    """The generation that the count begins with is not known."""
+    watch = Watch(max_rebalances=9)
+    watch.see(group(A, B), interrupted="no answer")
+    watch.see(group(A, B))
+    assert watch.group.unseen() == "no answer when the watch began"
 
 
 def test_a_partition_that_comes_back_to_its_consumer_is_not_handed_over():
