@@ -26,7 +26,7 @@ from tests.cli.commands.history.endings import ENDINGS
 from tests.cli.ending import Ending
 from tests.cli.forked import forked_command
 from tests.cli.test_secrets import leaves
-from tests.client.faults import BlackHole, Edit, FaultProxy
+from tests.client.faults import BlackHole, Edit, FaultProxy, ResetBefore
 from tests.client.joiners import form_group, leave_dead_group
 from tests.waiting import process_state, until
 
@@ -44,10 +44,9 @@ NEVER = {
         "demo": {3}, "audit": {3}, "serve": {3}, "completion": {3}, "version": {3}, "help": {3}, "assign": {3}, "config view": {3}, "config list": {3}, "config test": {3},
     },
     "everything or nothing": {"simulate-bounce": {7}, "plan": {7}, "scale-in": {7}, "config view": {7}, "config list": {7}, "config test": {7}, "serve": {7}, "assign": {7}, "demo": {7}, "audit": {7},
-                             "wait": {7}, "completion": {7}, "version": {7}, "help": {7}},
+                             "completion": {7}, "version": {7}, "help": {7}},
     "it has no condition": {"scale-in": {8}, "list": {8}, "top": {8}, "describe": {8}, "export": {8}, "remove-members": {8}, "delete-groups": {8}, "config view": {8}, "config list": {8}, "config test": {8},
                             "assign": {8}, "serve": {8}, "demo": {8}, "completion": {8}, "version": {8}, "help": {8}},
-    "it keeps polling until its time limit (8)": {"wait": {1}},
     "an error of a broker is a finding (8)": {"doctor": {1}},
     "only through a bug": {"assign": {1}, "demo": {1}, "completion": {1}, "version": {1}, "help": {1}},
     "it ends at once": {"config view": {1, 130}, "config list": {1, 130}, "audit": {130}, "completion": {130}, "version": {130}, "help": {130}},
@@ -129,8 +128,9 @@ def _cases():
         denied = 31 if name in _OF_ALL else 30
         if name != "remove-members":
             yield Case(name, 0, "success", words)
-        if name not in ("wait", "doctor"):
-            yield Case(name, 1, "the broker answers UNKNOWN_SERVER_ERROR", words, {reads: _error(-1)})
+        if name != "doctor":
+            limit = " --timeout 1500ms" if name == "wait" else ""
+            yield Case(name, 1, "the broker answers UNKNOWN_SERVER_ERROR", f"{words}{limit}", {reads: _error(-1)})
         yield Case(name, 2, "an option that does not exist", f"{words} --no-such-option")
         if name not in (*_OF_ALL, "wait", "config test"):
             missing = f"{words} -g none" if name == "diff" else words.replace(words.split()[1], "none", 1)
@@ -185,6 +185,10 @@ def _cases():
     yield Case(
         "wait", 8, "the conditions are not met within --timeout", f"wait {GROUP} --for members=9 --timeout 1500ms"
     )
+    yield Case(
+        "wait", 7, "the end offsets cannot be read", f"wait {DEAD} --for lag<=0 --timeout 1500ms",
+        {ApiKey.LIST_OFFSETS: ResetBefore()},
+    )  # fmt: skip
     yield Case("wait", 3, "the group does not exist, with --must-exist", "wait none --for stable --must-exist")
     yield Case("doctor", 8, "there are findings", "doctor {dynamic} --window 0s --fail-on info")
     yield Case(

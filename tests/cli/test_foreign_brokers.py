@@ -159,7 +159,7 @@ def test_a_broker_that_lacks_an_api_is_told_apart_by_one_line_that_names_it(kgm,
         assert _SHOWN[name] in out
         return
     assert f"does not support {API[api].name}" in err, err
-    assert code in (1, 5) or (name == "wait" and code == 8), err  # it keeps polling until its time limit
+    assert code in (1, 5), err
     assert len({line for line in err.splitlines() if line.startswith("error: ")}) == 1
 
 

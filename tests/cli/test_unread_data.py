@@ -111,8 +111,24 @@ def test_no_lag_is_not_waited_for_with_a_wrong_reason(proxy):
     proxy.always(ApiKey.OFFSET_FETCH, Edit(loading))
     why = "lag=0: unknown lag, because the committed offsets could not be read"
     run = kgm_in_time(lambda run: why in run.err, "wait", "g", "--for", "lag=0", "-b", proxy.bootstrap)
-    assert run.code == 8
+    assert run.code == 7
     assert why in run.err
+
+
+@pytest.mark.parametrize(
+    ("api", "condition", "code"),
+    [
+        (ApiKey.FIND_COORDINATOR, "lag<=0", 5), (ApiKey.DESCRIBE_GROUPS, "lag<=0", 5),
+        (ApiKey.DESCRIBE_GROUPS, "empty", 5), (ApiKey.OFFSET_FETCH, "lag<=0", 7), (ApiKey.LIST_OFFSETS, "lag<=0", 7),
+        (ApiKey.OFFSET_FETCH, "members=3", 8),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_what_a_broker_does_not_answer_is_not_known_to_be_unmet(proxy, committed, api, condition, code):
+    proxy.always(api, ResetBefore())
+    run = kgm("wait", committed, "--for", condition, "-b", proxy.bootstrap, "--timeout", "3s", "-o", "json")
+    assert run.code == code, run.err
+    assert json.loads(run.out)["data"]["met"] is False
 
 
 def undescribed(error_code):

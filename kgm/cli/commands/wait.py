@@ -54,10 +54,13 @@ def wait(
     If --for is repeated, all conditions must hold in the same poll, and throughout --settle.
 
     Exits 0 when the conditions are met; 8 when --timeout (30s) passes before that, with the last state seen; 5 when the
-    cluster cannot be reached at the start (it waits for brokers that fail later). It waits for a group that does not
+    cluster cannot be reached at the start. It waits for brokers that fail later; if the last poll before --timeout
+    fails, the exit code is that of its error (5, if no broker answers), and 7 if it could not read what a condition is
+    about, such as an end offset. It waits for a group that does not
     exist, since its first member creates it; a group that existed and was deleted counts as empty."""
     from kgm.cli.output.failures import print_error
     from kgm.client.lag_times import with_lag_time
+    from kgm.operations.groups.unread import UnreadKind, unread
     from kgm.operations.watch.conditions import parse_condition
     from kgm.operations.watch.timekeeper import SystemTimekeeper
     from kgm.operations.watch.wait import WaitLimits, wait_for
@@ -75,7 +78,11 @@ def wait(
     timekeeper = SystemTimekeeper()
     with options.cluster(reads_only=True) as connected:
         timed = partial(with_lag_time, connected)
-        result = wait_for(connected, name, wanted, limits, timekeeper, with_lag_time=timed)
+
+        def unread_offsets() -> list[str]:
+            return [one.text for one in unread(connected) if one.kind is not UnreadKind.RECORDS]
+
+        result = wait_for(connected, name, wanted, limits, timekeeper, with_lag_time=timed, unread=unread_offsets)
         where = cluster_json(connected)
     _emit(result, where, options)
     if result.error is not None:

@@ -38,11 +38,13 @@ class Subject(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConditionState:
     """Whether a condition is met. seen: what was seen of the group, in words. is_final: waiting will not help.
-    is_of_lag: it is not met because of a known lag, so the lag's trend shows when it may be."""
+    is_unknown: it is not met because something is unknown, perhaps because it could not be read. is_of_lag: it
+    is not met because of a known lag, so the lag's trend shows when it may be."""
 
     met: bool
     seen: str
     is_final: bool = False
+    is_unknown: bool = False
     is_of_lag: bool = False
 
 
@@ -93,7 +95,7 @@ class Condition:
         rows = group.offsets
         if group.may_lack_offsets:
             seen = "unknown lag: brokers leave out topics on which this login has no DESCRIBE, if there are any"
-            return ConditionState(met=False, seen=seen)
+            return ConditionState(met=False, seen=seen, is_unknown=True)
         if group.past_end:
             where = partitions_text(group.past_end)
             return ConditionState(met=False, seen=f"unknown lag, because {past_end_text(group.past_end)} ({where})")
@@ -108,12 +110,13 @@ class Condition:
             more = f" and {len(unknown) - 1} more" if len(unknown) > 1 else ""
             why = "no committed offset" if row.committed is None else "unknown end offset"
             lag = "no lag is known:" if len(unknown) == len(rows) else f"lag {known}, but"
-            return ConditionState(met=False, seen=f"{lag} {why} for {row.topic}[{row.partition}]{more}")
+            seen = f"{lag} {why} for {row.topic}[{row.partition}]{more}"
+            return ConditionState(met=False, seen=seen, is_unknown=True)
         if not rows:
             is_owner = any(member.assignment for member in group.members)
             none = "no lag is known: no partition is owned, and no committed offset was read"
             unread = "unknown lag, because the committed offsets could not be read"
-            return ConditionState(met=False, seen=unread if is_owner else none)
+            return ConditionState(met=False, seen=unread if is_owner else none, is_unknown=True)
         if self.needs_times:
             return self._lag_time(group)
         left = f", {left_lag_text(group.left_lag)}" if group.left_lag else ""
@@ -126,7 +129,7 @@ class Condition:
         if lag_ms is None:
             row = next(row for row in group.offsets if row.known_lag_ms is None)
             seen = f"no lag in time is known for {row.topic}[{row.partition}]: its lag is {row.lag}"
-            return ConditionState(met=False, seen=seen)
+            return ConditionState(met=False, seen=seen, is_unknown=True)
         met = self._compares(lag_ms)
         return ConditionState(met=met, seen=f"lag {show_duration(lag_ms)}", is_of_lag=not met)
 

@@ -8,7 +8,14 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
 from kgm.client.transport.brokers import TAKEOVER_S
-from kgm.model.errors import AuthenticationError, AuthorizationError, ConditionNotMet, KgmError, NotFoundError
+from kgm.model.errors import (
+    AuthenticationError,
+    AuthorizationError,
+    ConditionNotMet,
+    KgmError,
+    NotFoundError,
+    PartialError,
+)
 from kgm.model.snapshot import GroupSnapshot
 from kgm.operations.groups.trends import Trend, TrendKind, group_trends
 from kgm.operations.watch.conditions import Condition, ConditionState
@@ -66,14 +73,15 @@ class ConditionResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitResult:
-    """How a wait ended. group: the last description; None if there was none. error: None if all conditions are met.
+    """How a wait ended. group: the last description; None if there was none. error: None if all conditions are met;
+    ConditionNotMet if one is not, and another error if the last poll could not read what it takes to know.
     trend: the latest trend of lag, if a condition is about lag."""
 
     group_id: str
     waited_ms: int
     conditions: tuple[ConditionResult, ...]
     group: GroupSnapshot | None
-    error: ConditionNotMet | None
+    error: KgmError | None
     trend: Trend | None = None
 
     @property
@@ -84,13 +92,16 @@ class WaitResult:
 def wait_for(
     source: GroupSource, group_id: str, conditions: Sequence[Condition], limits: WaitLimits, timekeeper: Timekeeper,
     *, with_lag_time: Callable[[GroupSnapshot], GroupSnapshot] = lambda group: group,
+    unread: Callable[[], Sequence[str]] = tuple,
 ) -> WaitResult:  # fmt: skip
     """Poll until all conditions hold, or time runs out. with_lag_time: adds lag in time to a group if a condition needs
-    it.
+    it. unread: returns what the last description lacks because it could not be read, in words.
 
     A missing group and unreachable brokers are waited for. Raises AuthenticationError and AuthorizationError, and
     NotFoundError with `must_exist`."""
-    state = _WaitState(group_id=group_id, conditions=conditions, limits=limits, started_ms=timekeeper.now_ms())
+    state = _WaitState(
+        group_id=group_id, conditions=conditions, limits=limits, started_ms=timekeeper.now_ms(), unread=unread
+    )
     needs_offsets = any(condition.needs_offsets for condition in conditions)
     needs_times = any(condition.needs_times for condition in conditions)
     while True:
@@ -121,6 +132,7 @@ class _WaitState:
     conditions: Sequence[Condition]
     limits: WaitLimits
     started_ms: int
+    unread: Callable[[], Sequence[str]]
     #: Since when all conditions have been met.
     met_since_ms: int | None = None
     states: list[ConditionState] = field(default_factory=list)
@@ -220,19 +232,33 @@ class _WaitState:
         (then_ms, then), (now_ms, now) = self.polled[0], self.polled[-1]
         return group_trends(then, now, then_ms=then_ms, now_ms=now_ms).total
 
-    def _not_met(self, unmet: Sequence[ConditionResult]) -> ConditionNotMet:
+    def _is_unread(self) -> bool:
+        """Whether the group was described, and all that is not met is something that is unknown."""
+        unmet = [state for state in self.states if not state.met]
+        return self.error is None and bool(unmet) and all(state.is_unknown for state in unmet)
+
+    def _not_met(self, unmet: Sequence[ConditionResult]) -> KgmError:
         names = ", ".join(one.condition.text for one in unmet or [])
         facts = [f"{one.condition.text}: {one.seen}" for one in unmet]
         if not unmet:
             names = ", ".join(condition.text for condition in self.conditions)
             facts = [f"met at the last poll, but not for {show_duration(self._hold_ms)}"]
+        kind: type[KgmError] = ConditionNotMet
+        hint, code = f"kgm describe {typed(self.group_id)}", 0
+        unread = self.unread() if self._is_unread() else ()
         if self.error is not None:
             facts += self.error.facts
-        return ConditionNotMet(
+            if not isinstance(self.error, NotFoundError):
+                hint, kind, code = self.error.hint or hint, type(self.error), self.error.kafka_error
+        elif unread:
+            facts += unread
+            kind = PartialError
+        return kind(
             f"group {self.group_id!r}: cannot be met: {names}"
             if self.is_hopeless
             else f"group {self.group_id!r}: not met within {show_duration(self.limits.timeout_ms)}: {names}",
             facts=facts,
-            hint=f"kgm describe {typed(self.group_id)}",
+            hint=hint,
             group_id=self.group_id,
+            kafka_error=code,
         )

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from kgm.client.poller import PolledGroup
-from kgm.model.errors import ConditionNotMet, KgmError, PartialError
+from kgm.model.errors import ConditionNotMet, KgmError, NotFoundError, PartialError
 from kgm.operations.watch.events import EventKind, GroupEvent
 from kgm.operations.watch.timekeeper import Timekeeper
 from kgm.operations.watch.verdict import WatchVerdict
@@ -163,8 +163,12 @@ class Watch:
             return True
         return looks is not None and self.groups[0].looks >= looks
 
-    def _not_reached(self, goal: Goal, now_ms: int) -> ConditionNotMet:
+    def _not_reached(self, goal: Goal, now_ms: int) -> KgmError:
+        """The error of a watch that has not reached its goal: if no group is known to be late, why it is not known."""
         late = [group for group in self.groups if not group.is_quiet()]
+        errors = [None if isinstance(group.error, NotFoundError) else group.error for group in late]
+        if all(errors) and errors[0] is not None:
+            return errors[0]
         facts = [
             f"{group.group_id}: {reason}"
             for group in late

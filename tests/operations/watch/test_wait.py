@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from kgm.model.errors import AuthorizationError, KgmError, NotFoundError, UnreachableError
+from kgm.model.errors import AuthorizationError, BrokerError, KgmError, NotFoundError, UnreachableError
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot, OffsetSnapshot
 from kgm.operations.groups.trends import TrendKind
 from kgm.operations.watch.conditions import parse_condition
@@ -49,6 +49,7 @@ def test_brokers_that_fail_are_waited_for():
     assert not result.met
     assert [(one.condition.text, one.met, one.seen) for one in result.conditions] == [("stable", False, AWAY.message)]
     assert result.group == GROUP  # as it was described last
+    assert result.error.exit_code == 5
 
 
 def test_a_group_that_is_deleted_meanwhile_is_empty():
@@ -64,6 +65,46 @@ def test_a_group_that_is_deleted_meanwhile_is_empty():
 def test_errors_that_waiting_does_not_solve_end_it():
     with pytest.raises(AuthorizationError):
         waited([AuthorizationError("no")], "stable", timeout_ms=600_000)
+
+
+ANSWERED = BrokerError("the broker answered", kafka_error=-1)
+
+
+@pytest.mark.parametrize(
+    ("polls", "code"),
+    [
+        ([GROUP, AWAY], 5), ([AWAY], 5), ([EMPTY, ANSWERED], 1),
+        ([AWAY, EMPTY], 8), ([EMPTY], 8), ([GROUP, GONE], 8), ([GONE], 8),
+    ],
+)  # fmt: skip
+def test_a_condition_that_the_last_poll_could_not_check_is_not_known_to_fail(polls, code):
+    result = waited(polls, "stable", "members>=3", timeout_ms=1_000)
+    assert (result.met, result.error.exit_code) == (False, code)
+    assert result.error.message == "group 'g': not met within 1s: stable, members>=3"
+
+
+def _row(lag):
+    return OffsetSnapshot("t", 0, 5, None if lag is None else 5 + lag, lag, None, "m", 0)
+
+
+@pytest.mark.parametrize(
+    ("lag", "unread", "others", "code"),
+    [
+        (None, ["the end of 't[0]' could not be read"], [], 7),
+        (None, ["the end of 't[0]' could not be read"], ["stable"], 7),
+        (None, ["the end of 't[0]' could not be read"], ["members>=3"], 8),
+        (3, ["the end of 'u[0]' could not be read"], [], 8),
+        (None, [], [], 8),
+    ],
+)
+def test_a_lag_that_could_not_be_read_is_not_known_to_be_too_high(lag, unread, others, code):
+    group = replace(GROUP, offsets=(_row(lag),))
+    result = wait_for(
+        LagScript(group), "g", [parse_condition(text) for text in ["lag<=0", *others]],
+        WaitLimits(timeout_ms=1_000, hold_ms=0, interval_ms=50), VirtualTime(), unread=lambda: unread,
+    )  # fmt: skip
+    assert result.error.exit_code == code
+    assert (unread[-1] in result.error.facts if unread else True) is (code == 7 or not unread)
 
 
 def test_conditions_must_hold():

@@ -179,6 +179,21 @@ def test_a_group_that_is_not_quiet_for_long_enough_is_named():
     assert [verdict.reached for verdict in watch.verdicts()] == [True, False]
 
 
+@pytest.mark.parametrize(
+    ("last", "code"),
+    [
+        ((group(1, group_id="one"), LOST), 5), ((LOST, LOST), 5),
+        ((replace(group(1, group_id="one"), state="Assigning"), LOST), 8),
+        ((group(1, group_id="one"), NotFoundError("group 'other' does not exist")), 8),
+    ],
+)  # fmt: skip
+def test_a_group_that_cannot_be_described_at_the_end_is_not_known_to_be_unstable(last, code):
+    first = {name: PolledGroup(seen=group(1, group_id=name)) for name in ("one", "other")}
+    end = {name: PolledGroup(seen=seen) for name, seen in zip(("one", "other"), last, strict=True)}
+    watch, _ = watched([first, end], "one", "other", looks=5, goal=Goal.STABLE, expected=Expectations(quiet_ms=1_000))
+    assert watch.error.exit_code == code
+
+
 def test_an_observer_that_leaves_ends_it():
     _, recorder = watched([group(1)], recorder=Recorder(leaves_after=3))
     assert (recorder.calls, recorder.kinds) == (3, ["watching"])
