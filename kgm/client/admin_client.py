@@ -12,7 +12,14 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from kgm.client import requests
-from kgm.client.failures import BadAnswerError, ConnectError, LostError, MissingGroupError, WrongProtocolError
+from kgm.client.failures import (
+    BadAnswerError,
+    ConnectError,
+    LostError,
+    MissingGroupError,
+    UnreadSettings,
+    WrongProtocolError,
+)
 from kgm.client.group_listing import ListedGroup, Listing
 from kgm.client.offset_reader import OffsetReader
 from kgm.client.requests import GroupDescription, Offsets
@@ -23,7 +30,7 @@ from kgm.client.transport.connection import BrokerConnection, Plaintext, Securit
 from kgm.client.transport.deadline import Deadline
 from kgm.client.transport.parallel import run_parallel
 from kgm.model.broker_version import BrokerVersion
-from kgm.model.errors import AuthorizationError, BrokerError, DecodeError, KgmError, UnreachableError
+from kgm.model.errors import BrokerError, DecodeError, KgmError, UnreachableError
 from kgm.model.snapshot import GroupSnapshot
 from kgm.protocol.apis import ApiKey
 
@@ -50,10 +57,9 @@ class AdminClient:
         self.brokers = Brokers(parse_bootstrap(bootstrap), security or Plaintext())
         #: Also records which topics and offsets the brokers did not report.
         self.offsets = OffsetReader(self.brokers)
-        #: Groups whose broker's settings, or own settings, could not be read, and why: the part of the sentence after
-        #: "they".
-        self.unread_broker_settings: dict[str, str] = {}
-        self.unread_group_settings: dict[str, str] = {}
+        #: Groups whose broker's settings, or own settings, could not be read, and why.
+        self.unread_broker_settings: dict[str, UnreadSettings] = {}
+        self.unread_group_settings: dict[str, UnreadSettings] = {}
         #: Groups whose records in `__consumer_offsets` could not be read, although the login is allowed to.
         self.unread_records: dict[str, KgmError] = {}
         #: Whether the principal's rights on the cluster are limited; None until that has been checked.
@@ -432,7 +438,7 @@ class AdminClient:
 
     def _settings(
         self, group_id: str, fetch: Callable[[BrokerConnection, Deadline], dict[str, str]],
-        unread: dict[str, str], resource: str,
+        unread: dict[str, UnreadSettings], resource: str,
     ) -> dict[str, str]:  # fmt: skip
         """The settings; empty, with the reason in `unread`, if they cannot be read. resource: on which the right is
         needed."""
@@ -446,11 +452,8 @@ class AdminClient:
             if isinstance(broker, KgmError):
                 raise broker
             settings = self.brokers.on_broker(broker, ask, deadline)
-        except AuthorizationError:
-            unread[group_id] = f"cannot be read without DESCRIBE_CONFIGS on the {resource}"
-            return {}
         except KgmError as error:  # not an error: predictions are only less certain
-            unread[group_id] = f"could not be read ({error.reason})"
+            unread[group_id] = UnreadSettings.of(error, resource)
             return {}
         unread.pop(group_id, None)
         return settings

@@ -1,5 +1,7 @@
 """Errors between kgm and a broker: the only place that maps Kafka error codes to `KgmError`."""
 
+from typing import NamedTuple, Self
+
 from kgm.model.errors import (
     AuthenticationError,
     AuthorizationError,
@@ -73,6 +75,20 @@ class OtherClusterError(RefusedError):
             facts=("kgm asks for the cluster's id on each connection before it sends anything else on it",),
             hint="check where the address leads now: a port-forward, a DNS name, a virtual address",
         )  # fmt: skip
+
+
+class UnreadSettings(NamedTuple):
+    """Why settings could not be read. why: the part of the sentence after "they". is_denied: a right is missing."""
+
+    why: str
+    is_denied: bool
+
+    @classmethod
+    def of(cls, error: KgmError, resource: str) -> Self:
+        """resource: on which the right is needed."""
+        if isinstance(error, AuthorizationError):
+            return cls(f"cannot be read without DESCRIBE_CONFIGS on the {resource}", is_denied=True)
+        return cls(f"could not be read ({error.reason})", is_denied=False)
 
 
 def from_code(

@@ -279,6 +279,23 @@ def test_settings_that_could_not_be_read_are_assumed_aloud(proxy, command, fault
     assert [text for text in caveats() if text.startswith(f"the broker's settings {why}") and ASSUMED in text]
 
 
+@pytest.mark.parametrize(
+    ("fault", "code"),
+    [
+        (ResetBefore(), 7), (refused(ErrorCode.UNKNOWN_SERVER_ERROR), 7),
+        (refused(ErrorCode.CLUSTER_AUTHORIZATION_FAILED), 0),
+    ],
+)  # fmt: skip
+def test_doctor_is_not_green_if_the_broker_did_not_answer_for_its_settings(proxy, fault, code):
+    """A right that nothing else needs may be missing."""
+    words = ("doctor", "g", "--window", "0s", "--fail-on", "warning", "--timeout", "5s", "-b", proxy.bootstrap)
+    assert kgm(*words).code == 0
+    proxy.always(ApiKey.DESCRIBE_CONFIGS, fault)
+    run = kgm(*words)
+    assert run.code == code, run.err
+    assert ("1 check could not run: group-full" in run.err) is (code == 7)
+
+
 def test_doctor_did_not_check_what_was_not_read(proxy, committed):
     words = ("doctor", committed, "--window", "0s", "--timeout", "3s", "-b", proxy.bootstrap, "-o", "json")
 

@@ -114,10 +114,10 @@ def live_groups(
 
 def _unread_settings(cluster: AdminClient, group: GroupSnapshot) -> Iterator[str]:
     """Caveats about settings that could not be read, and what is assumed instead."""
-    if why := cluster.unread_broker_settings.get(group.group_id):
-        yield f"the broker's settings {why}: {_ASSUMED}"
-    if group.type == "consumer" and (why := cluster.unread_group_settings.get(group.group_id)):
-        yield f"the group's settings {why}: the broker's are assumed"
+    if unread := cluster.unread_broker_settings.get(group.group_id):
+        yield f"the broker's settings {unread.why}: {_ASSUMED}"
+    if group.type == "consumer" and (unread := cluster.unread_group_settings.get(group.group_id)):
+        yield f"the group's settings {unread.why}: the broker's are assumed"
 
 
 def usable_settings(asked: Mapping[str, str]) -> dict[str, str]:

@@ -10,6 +10,7 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from kgm.client import AdminClient
+from kgm.client.failures import UnreadSettings
 from kgm.client.group_listing import Listing
 from kgm.client.in_parts import PART, KeptGroups, in_parts
 from kgm.client.lag_times import with_commit_ages
@@ -267,8 +268,8 @@ class _ClusterQueries:
     #: By (broker id, setting name).
     _max_sizes: dict[tuple[int, str], int | None] = field(default_factory=dict)
     _logs_read: int = 0
-    _without_retention: set[str] = field(default_factory=set)
-    _without_size: set[str] = field(default_factory=set)
+    _without_retention: set[UnreadSettings] = field(default_factory=set)
+    _without_size: set[UnreadSettings] = field(default_factory=set)
     _idle_groups: int = 0
 
     def described(self, group_ids: Sequence[str]) -> Iterator[_Described]:
@@ -420,11 +421,14 @@ class _ClusterQueries:
         """The checks that need broker settings that could not be read."""
         skipped = []
         for checks, reasons in ((_CHECK_OF_RETENTION, self._without_retention), (_CHECK_OF_SIZE, self._without_size)):
-            is_optional = checks == _CHECK_OF_SIZE
+            # Nothing but the size needs this right.
             skipped += [
-                SkippedChecks(checks=(checks,), why=f"the broker's settings {why}", is_optional=is_optional)
-                for why in sorted(reasons)
-            ]
+                SkippedChecks(
+                    checks=(checks,), why=f"the broker's settings {one.why}",
+                    is_optional=one.is_denied and checks == _CHECK_OF_SIZE,
+                )
+                for one in sorted(reasons)
+            ]  # fmt: skip
         return skipped
 
     def without_offsets(self) -> list[SkippedChecks]:
@@ -450,12 +454,12 @@ class _ClusterQueries:
             self._max_sizes[place] = self._broker_number(group, name, self._without_size)
         return self._max_sizes[place]
 
-    def _broker_number(self, group: GroupSnapshot, name: str, unread: set[str]) -> int | None:
+    def _broker_number(self, group: GroupSnapshot, name: str, unread: set[UnreadSettings]) -> int | None:
         """A numeric setting of the coordinator's broker; None if the broker does not report it. unread: collects the
         reasons why it could not be read."""
         text = self.cluster.broker_settings(group.group_id, [name]).get(name, "")
-        if why := self.cluster.unread_broker_settings.get(group.group_id):
-            unread.add(why)
+        if one := self.cluster.unread_broker_settings.get(group.group_id):
+            unread.add(one)
         return int(text) if text.isascii() and text.isdigit() else None
 
     def _supports_consumer_protocol(self, group_id: str) -> bool:
