@@ -245,7 +245,7 @@ def test_a_table_of_objects_has_what_csv_has():
     ]
     keys = ("assignment", "why=verdict.evidence", "tasks", "n")
     cells = [["t-2[0-1,3] t-10[1]", "a; b", "x,y", 0], [None, None, None, None]]
-    assert object_table({key: Column(title=key) for key in keys}, items).rows == cells
+    assert [*object_table({key: Column(title=key) for key in keys}, items).rows] == cells
     shown = Report(schema="x", data={}, keys=keys, items=items)
     assert rendered(shown, OutputOptions(output="tsv")).splitlines() == [
         "assignment\twhy\ttasks\tn", "t-2[0-1,3] t-10[1]\ta; b\tx,y\t0", "\t\t\t",
