@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from kgm.clients.subscribed_topics import subscribed_topics
 from kgm.model.changes import REBALANCING
 from kgm.model.snapshot import GroupSnapshot, OffsetSnapshot
 from kgm.operations.deletion.idleness import IdleVerdict
@@ -276,7 +277,7 @@ def odd_offsets(facts: GroupFacts) -> Iterator[Finding]:
             f"it has partitions or committed offsets of {many(len(deleted), 'deleted topic')}: their lag is unknown",
             f"deleted: {some(deleted)}", *_still_wanted(group, deleted), about=deleted, run=("describe", "--offsets"),
         )  # fmt: skip
-    subscribed = {topic for member in group.members for topic in member.known_topics}
+    subscribed = subscribed_topics(group.members, group.topics)
     if group.state != "Stable" or not subscribed:
         return
     left = {row.topic for row in group.offsets if row.member_id is None and row.topic not in subscribed}

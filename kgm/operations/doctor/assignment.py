@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from itertools import combinations
 from typing import Final
 
+from kgm.clients.subscribed_topics import subscribed_topics
 from kgm.clients.table import KNOWN_ASSIGNORS
 from kgm.frameworks.connect import CONNECTOR, missing_work
 from kgm.model.assignment import count, owners
@@ -93,7 +94,7 @@ def unowned(group: GroupSnapshot) -> set[tuple[str, int]]:
     member's assignment cannot be read."""
     if group.state != _STABLE or not group.members or not all(member.is_readable for member in group.members):
         return set()
-    subscribed = {topic for member in group.members for topic in member.known_topics}
+    subscribed = subscribed_topics(group.members, group.topics)
     every = {(topic.name, p) for topic in group.topics if topic.name in subscribed for p in range(topic.partitions)}
     return every - owners(owned(group)).keys()
 
@@ -154,7 +155,7 @@ def idle_members(facts: GroupFacts) -> Iterator[Finding]:
     )
     if not idle:
         return
-    subscribed = {topic for member in present for topic in member.known_topics}
+    subscribed = subscribed_topics(present, group.topics)
     partitions = sum(topic.partitions for topic in group.topics if topic.name in subscribed)
     if subscribed and len(present) > partitions > 0:
         yield facts.finding(

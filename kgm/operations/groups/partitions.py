@@ -9,6 +9,7 @@ from heapq import merge
 from typing import Any, Final, NamedTuple, Protocol
 
 from kgm.client import AdminClient
+from kgm.clients.subscribed_topics import subscribed_topics
 from kgm.model.errors import AuthorizationError, ErrorCode, KgmError, NotFoundError
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot, OffsetSnapshot
 from kgm.text.names import closest, natural, places_of
@@ -169,7 +170,7 @@ def _rows(group: GroupSnapshot) -> Iterator[PartitionRow]:
 
     owners = {one.member_id: PartitionOwner(one.identity, one.client_id, one.client_host) for one in group.members}
     is_known = knows_owners(group) and all(member.is_readable for member in group.members)
-    subscribed = {topic for member in group.members for topic in member.known_topics}
+    subscribed = subscribed_topics(group.members, group.topics)
     places = {(row.topic, row.partition) for row in group.offsets}
     unread = [
         OffsetSnapshot(topic.name, number, None, None, None, None, None)

@@ -12,6 +12,7 @@ from kgm.assignors import GroupSpec, MemberSpec, TopicSpec, assign, has_assignor
 from kgm.assignors.server.broker_view import as_the_broker_sees
 from kgm.assignors.server.uniform import assign_uniform
 from kgm.assignors.unsupported_groups import why_unsupported
+from kgm.clients.subscribed_topics import matching, subscribed_topics
 from kgm.clients.table import SAME_ASSIGNOR, never_says_owned
 from kgm.model.assignment import Assignment, Move, Partitions, moves
 from kgm.model.client_library import PLAYED
@@ -22,6 +23,8 @@ from kgm.operations.removal.leader import LeaderAssignor, possible_leaders
 from kgm.simulation.plan.client_library import STICKY, may_forget
 from kgm.simulation.plan.starting_group import library_of
 from kgm.simulation.report.self_check import unexplained
+from kgm.text.names import in_order
+from kgm.text.wording import some
 
 #: A cooperative group revokes a partition in one rebalance and assigns it in the next (KIP-429).
 _MAX_ROUNDS = 4
@@ -115,6 +118,9 @@ def expected_moves(
     staying = [member for member in group.in_listed_order().members if member.member_id not in removed]
     if any(not member.topics and not member.regex for member in staying):
         return ExpectedMoves(moves=None)  # a subscription that cannot be decoded
+    unmatched = in_order(member.identity for member in staying if matching(member, ()) is None)
+    if unmatched:
+        return _unknown(f"kgm cannot match the regular expression of {some(unmatched)} (it needs google-re2)")
     before = {member.identity: member.assignment for member in group.members}
     try:
         if not is_known(name):
@@ -143,7 +149,7 @@ def _assigned(
                 member_id=member.member_id,
                 group_instance_id=member.group_instance_id,
                 rack=member.rack,
-                topics=tuple(topic for topic in _topics(group, member) if topic in counts),
+                topics=tuple(sorted(counts.keys() & subscribed_topics((member,), group.topics))),
                 owned=owned[member.member_id],
                 generation=1,
                 says_owned=not never_says_owned(library_of(group, member)),
@@ -188,11 +194,3 @@ def _owned(group: GroupSnapshot, member: MemberSnapshot) -> Partitions:
     if group.type == "consumer" and member.target_assignment is not None:
         source = member.target_assignment
     return {topic: tuple(sorted(partitions)) for topic, partitions in source.items()}
-
-
-def _topics(group: GroupSnapshot, member: MemberSnapshot) -> list[str]:
-    """The subscribed topics, sorted. A regular expression adds all topics that members own."""
-    names = set(member.known_topics)
-    if member.regex:
-        names |= {topic for other in group.members for topic in (*other.assignment, *(other.target_assignment or {}))}
-    return sorted(names)

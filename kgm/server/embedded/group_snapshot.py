@@ -4,6 +4,7 @@ a classic group it also has the generation and the timeouts, which no response c
 from dataclasses import replace
 
 from kgm.clients.recognition import MemberEvidence, recognise
+from kgm.clients.subscribed_topics import subscribed_topics
 from kgm.coordinator.admin.view import ConsumerMemberView, GroupView, MemberView, StreamsMemberView
 from kgm.coordinator.contract.settings import GroupConfig, session_timeout_ms, streams_setting
 from kgm.model.assignment import Partitions
@@ -212,10 +213,10 @@ def _offsets(
 def _topics(
     cluster: EmbeddedCluster, members: tuple[MemberSnapshot, ...], offsets: tuple[OffsetSnapshot, ...]
 ) -> tuple[TopicSnapshot, ...]:
-    """The topics that members subscribe to or own, and those with committed offsets."""
-    names = {row.topic for row in offsets}.union(*(member.known_topics for member in members))
-    return tuple(
+    """The topics that members subscribe to, and those with committed offsets."""
+    every = [
         TopicSnapshot(name=topic.name, partitions=topic.partitions, topic_id=topic.topic_id)
         for topic in cluster.topics.all()
-        if topic.name in names
-    )
+    ]
+    names = {row.topic for row in offsets} | subscribed_topics(members, every)
+    return tuple(topic for topic in every if topic.name in names)

@@ -22,7 +22,7 @@ from kgm.protocol.subscription import NEWEST, SHORT_VERSION
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Membership, WhatIf
 from kgm.simulation.plan.client_library import Library, is_nameless, may_forget, played_as
 from kgm.simulation.plan.refusals import refuse_unplayable
-from kgm.simulation.plan.topics import partition_counts, subscribed_topics, without_nonexistent
+from kgm.simulation.plan.topics import partition_counts, topics_of_member, without_nonexistent
 from kgm.text.wording import many
 
 #: How many times a different half of the members is played as not upgraded yet, which for a few members covers about
@@ -395,7 +395,7 @@ def _member(
         client_id=member.client_id,
         client_host=member.client_host or "/127.0.0.1",
         rack=member.rack,
-        topics=subscribed_topics(member, snapshot, caveats),
+        topics=topics_of_member(member, snapshot, caveats),
         session_timeout_ms=timeouts_ms[0],
         rebalance_timeout_ms=timeouts_ms[1],
         owned=member.assignment,

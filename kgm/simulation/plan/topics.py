@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from kgm.assignors import TopicSpec
 from kgm.assignors.contract import refuse_too_many_partitions
-from kgm.java import re2j
+from kgm.clients.subscribed_topics import matching
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 
 
@@ -24,7 +24,7 @@ def partition_counts(snapshot: GroupSnapshot, wanted: Collection[str], caveats: 
     return topics
 
 
-def subscribed_topics(member: MemberSnapshot, snapshot: GroupSnapshot, caveats: list[str]) -> tuple[str, ...]:
+def topics_of_member(member: MemberSnapshot, snapshot: GroupSnapshot, caveats: list[str]) -> tuple[str, ...]:
     """The topics of a member. If its subscription cannot be read: the topics that it owns partitions of, or all topics
     if it owns none. For a regular expression: the topics that match it, of those that anybody owns partitions of. If it
     cannot be matched: the topics that members with the same expression own partitions of."""
@@ -45,12 +45,6 @@ def subscribed_topics(member: MemberSnapshot, snapshot: GroupSnapshot, caveats: 
         alike = [other.assignment for other in snapshot.members if other.regex == member.regex]
         resolved = {topic for assignment in alike for topic, numbers in assignment.items() if numbers}
     return tuple(sorted({*member.known_topics, *resolved}))
-
-
-def matching(member: MemberSnapshot, topics: Collection[str]) -> set[str] | None:
-    """The topics that match the regular expression of a member, as its broker resolves it; none if it has none. None if
-    kgm cannot tell."""
-    return re2j.matching(member.regex, topics) if member.regex else set()
 
 
 def without_nonexistent(snapshot: GroupSnapshot) -> GroupSnapshot:

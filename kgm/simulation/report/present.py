@@ -4,13 +4,13 @@ plan does not cause is still to come, what a member owns is not known, or racks 
 from dataclasses import dataclass
 
 from kgm.assignors import is_cooperative
+from kgm.clients.subscribed_topics import matching, subscribed_topics
 from kgm.model.assignment import Partitions, owners
 from kgm.model.changes import owned
 from kgm.model.client_library import JAVA, LIBRDKAFKA
 from kgm.model.snapshot import GroupSnapshot
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan
 from kgm.simulation.plan.starting_group import StartingGroup
-from kgm.simulation.plan.topics import matching
 from kgm.simulation.report.self_check import is_reproduced
 from kgm.text.names import in_order
 from kgm.text.wording import many, some
@@ -80,8 +80,7 @@ def _unowned(snapshot: GroupSnapshot) -> list[str]:
     if not snapshot.members or not all(member.is_readable for member in snapshot.members):
         return []
     owners_now = owners(owned(snapshot))
-    names = [topic.name for topic in snapshot.topics]
-    wanted = {t for member in snapshot.members for t in (*member.known_topics, *(matching(member, names) or ()))}
+    wanted = subscribed_topics(snapshot.members, snapshot.topics)
     free = [
         f"{topic.name}-{number}"
         for topic in snapshot.topics

@@ -85,6 +85,22 @@ def test_consumer_groups_use_the_servers_assignor_and_the_target():
     assert {(m.partition, m.owner_after) for m in moves} == {(0, "b"), (1, "b"), (3, "b")}
 
 
+def test_a_regular_expression_takes_only_what_matches(mocker):
+    """A broker resolves it over all topics: what does not match has no owner, and a new topic that matches gets one."""
+    before = group(
+        member("a", {"t": [0, 1], "u": [0]}, target_assignment={"t": [0, 1], "u": [0]}, topics=("t", "u")),
+        member("b", {"t": [2]}, target_assignment={"t": [2, 3]}, topics=(), regex="t.*"),
+        assignor="uniform", kind="consumer", state="Reconciling",
+    )  # fmt: skip
+    others = (TopicSnapshot(name=name, partitions=1) for name in ("u", "tt"))
+    before = dataclasses.replace(before, topics=(*before.topics, *others))
+    moves = expected_moves(before, ["a-1"])
+    after = {(m.topic, m.partition): m.owner_after for m in moves}
+    assert after == {("t", 0): "b", ("t", 1): "b", ("t", 3): "b", ("u", 0): None, ("tt", 0): "b"}
+    mocker.patch("kgm.java.re2j.is_installed", return_value=False)
+    assert "cannot match the regular expression of b" in preview_moves(before, ["a-1"]).notes[0]
+
+
 @pytest.mark.parametrize("size", range(3, 30))
 def test_in_consumer_groups_the_engine_does_what_the_preview_tells(size):
     """Listed as by a broker whose group was larger once; test_preview_reality.py asks a real one."""

@@ -15,6 +15,7 @@ from kgm.cli.output.groups.rows import (
     static_members,
 )
 from kgm.cli.output.report import Cell, Column, MadeRows, Table, object_table
+from kgm.clients.subscribed_topics import subscribed_topics
 from kgm.frameworks.connect import sink_connector
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.model.work import CONNECT_PROTOCOL_TYPE, MemberWork
@@ -232,7 +233,7 @@ def _unowned_partitions(snapshot: GroupSnapshot) -> list[str]:
     if unreadable:
         return [f"the assignment cannot be decoded, so it is not known what they own: {some(unreadable)}"]
     owned = {(t, p) for member in snapshot.members for t, partitions in member.assignment.items() for p in partitions}
-    subscribed = {topic for member in snapshot.members for topic in member.known_topics}
+    subscribed = subscribed_topics(snapshot.members, snapshot.topics)
     free = {
         topic.name: [p for p in range(topic.partitions) if (topic.name, p) not in owned]
         for topic in snapshot.topics
