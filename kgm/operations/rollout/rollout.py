@@ -306,10 +306,11 @@ class Rollout:
         batch.start()
         try:
             self._watch_until(batch.poll, None)
+            batch.check()
         except KgmError:
             batch.wait()  # a command is never abandoned halfway
+            self._look()  # the commands may have changed the group since the last poll
             raise
-        batch.check()
 
     def _remove(self, step: RolloutStep, opened: OpenStep) -> None:
         cluster, spec = self._tools.cluster, self._spec
@@ -457,5 +458,6 @@ class Rollout:
             )  # fmt: skip
             failure.start()
             failure.wait()
+            self._look()
         except KgmError as error:  # why the rollout has stopped matters more
             self._emit(RolloutEventKind.NOTE, f"--on-failure: {error.message}")

@@ -250,6 +250,41 @@ def test_another_member_that_is_restarted_meanwhile_stops_the_rollout(units, rol
     assert "c, which is not part of the step, has been restarted" in ended.err
 
 
+def test_a_deviation_during_a_command_is_reported_with_what_the_command_has_done(units, start):
+    """The member is restarted after the deviation was seen, so only a later poll shows it."""
+    told = threading.Event()
+
+    def other(units, name):
+        units.stop("b")
+        units.members["b"] = units.start("b")
+        assert told.wait(60)
+        units.stop(name)
+        units.members[name] = units.start(name)
+        return 0
+
+    units.faults["a"] = other
+    before = units.member_ids()["a"]
+    running = start("-o", "ndjson")
+    for line in running.stdout:
+        if "replaced: b" in line:
+            break
+    told.set()
+    _, err = running.communicate(timeout=60)
+    assert (running.returncode, restarted(units)) == (8, ["a"])
+    assert units.member_ids()["a"] != before
+    assert "b, which is not part of the step, has been restarted" in err
+    assert "step 1 (a) has begun" in err
+    assert "a has not been restarted" not in err
+
+
+def test_a_command_on_failure_is_reported_with_what_it_has_done(units, rollout):
+    units.faults["b"] = lambda _units, _name: 1
+    ended = rollout("--on-failure", f"run {units.command} restart {{instance_id}}")
+    assert (ended.code, restarted(units)) == (7, ["a", "b", "b"])
+    assert "the command of b ended with exit code 1" in ended.err
+    assert "b has not been restarted" not in ended.err
+
+
 def test_a_member_that_comes_back_twice_stops_the_rollout(units, start):
     def restart(units, name):
         units.strays.append(units.start(name))
