@@ -119,14 +119,18 @@ class RolloutPrinter:
 
     def finish_dry_run(self, error: KgmError | None, connected: AdminClient) -> NoReturn:
         outcome = "refused" if error is not None else "planned"
-        self._end(outcome, 0, error, connected)
+        self._end(outcome, 0, error, connected, code=0 if error is None else error.exit_code)
 
     def finish(self, report: RolloutReport, connected: AdminClient) -> NoReturn:
         error = report.error
         outcome = "done" if error is None else {8: "deviated", 6: "refused"}.get(error.exit_code, "failed")
-        self._end(outcome, report.steps_done, error, connected)
+        if report.interrupted_code is not None:
+            self.interrupted()
+        self._end(outcome, report.steps_done, error, connected, code=report.exit_code)
 
-    def _end(self, outcome: str, steps_done: int, error: KgmError | None, connected: AdminClient) -> NoReturn:
+    def _end(
+        self, outcome: str, steps_done: int, error: KgmError | None, connected: AdminClient, *, code: int
+    ) -> NoReturn:
         from kgm.cli.output.failures import error_text
 
         if self._options.is_data and self._options.output != "ndjson":
@@ -135,7 +139,6 @@ class RolloutPrinter:
             self._notices.write(error_text(error))
         elif self.journal is not None:
             self._notices.note(f"the journal is {self.journal}")
-        code = 0 if error is None else error.exit_code
         if self._failure is not None and not code:
             code = PartialError.exit_code if invocation.has_changed() else OutputError.exit_code
         raise typer.Exit(code)

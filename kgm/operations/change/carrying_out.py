@@ -35,6 +35,10 @@ class StaleVerdictError(RefusedError):
         )  # fmt: skip
 
 
+class InterruptedChangeError(PartialError):
+    """kgm was interrupted after a request was sent, before it knew what the request had changed."""
+
+
 def carried_out(
     run: Callable[[], T], was_sent: Callable[[], bool], record: ChangeRecord, *, unknown: str, hint: str,
     group_id: str | None,
@@ -42,7 +46,8 @@ def carried_out(
     """Write the intent, call `run` and return its result. `run` checks again, sends, checks afterwards, and writes the
     results to the record. unknown: what is not known if `run` is interrupted; hint: the command that shows it.
 
-    Raises PartialError if something may have changed, any other KgmError only if nothing can have."""
+    Raises PartialError if something may have changed (InterruptedChangeError after an interruption), any other KgmError
+    only if nothing can have."""
     try:
         record.write_intent()  # Ctrl-C may end it after the intent is on disk: that needs an outcome, too
         return run()
@@ -57,7 +62,7 @@ def carried_out(
             record.write_failure(KgmError("interrupted before a request was sent"))
             raise
         record.write_unknown("kgm was interrupted")
-        raise PartialError(
+        raise InterruptedChangeError(
             f"interrupted after the request was sent: it is not known {unknown}", hint=hint, group_id=group_id
         ) from None
     except BaseException as error:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from kgm.client.admin_client import AdminClient
 from kgm.model.errors import KgmError, PartialError
 from kgm.operations.audit.audit_log import AuditTrail
+from kgm.operations.change.carrying_out import InterruptedChangeError
 from kgm.operations.change.operator import HumanOperator
 from kgm.operations.change.report import ChangeReport
 from kgm.operations.removal import guard, removal
@@ -22,6 +23,14 @@ SCALE_IN = "scale-in by kgm rollout"
 RESTART = "restart by kgm rollout"
 #: How often to watch, at most: what happens in the group during a watch, such as a rebalance, can make it worthless.
 _MOST_WATCHES = 3
+
+
+class InterruptedRemoval(KeyboardInterrupt):
+    """kgm was interrupted after a LeaveGroup was sent. error: which members may not be gone, and why."""
+
+    def __init__(self, error: KgmError) -> None:
+        super().__init__(error.message)
+        self.error = error
 
 
 def prepare_removal(
@@ -78,14 +87,19 @@ def _missing_window_ms(prepared: PreparedRemoval, session_timeout_ms: int | None
 def execute_removal(
     cluster: AdminClient, prepared: PreparedRemoval, operator: HumanOperator, audit: AuditTrail | None
 ) -> ChangeReport[MemberResult]:
-    """Remove the members. Raises PartialError unless all are gone."""
+    """Remove the members. Raises PartialError unless all are gone, InterruptedRemoval if kgm was interrupted before
+    they were known to be."""
     try:
         report = removal.execute(cluster, prepared, operator=operator, audit=audit)
+    except InterruptedChangeError as error:
+        raise InterruptedRemoval(error) from error
     except KgmError as error:
         raise PartialError(
             f"members were stopped but not removed: {error.message}", facts=error.facts, hint=error.hint,
             group_id=prepared.request.group_id,
         ) from error  # fmt: skip
+    if report.error is not None and report.interrupted:
+        raise InterruptedRemoval(report.error)
     if report.error is not None:
         raise PartialError(
             report.error.message, facts=report.error.facts, hint=report.error.hint, group_id=prepared.request.group_id

@@ -46,15 +46,19 @@ _EMPTY: Final = "Empty"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RolloutReport:
-    """How a rollout ended. error: None if everything happened as predicted."""
+    """How a rollout ended. error: None if everything happened as predicted. interrupted_code: what kgm exits with
+    because it was interrupted; None if it was not."""
 
     steps_done: int
     steps: int
     totals: StepCounts
     error: KgmError | None = None
+    interrupted_code: int | None = None
 
     @property
     def exit_code(self) -> int:
+        if self.interrupted_code is not None:
+            return self.interrupted_code
         return 0 if self.error is None else self.error.exit_code
 
 
@@ -69,23 +73,23 @@ class Rollout:
         self._batch: CommandBatch | None = None
 
     def run(self) -> RolloutReport:
-        """Run the rest of the plan. The report includes a failure; Ctrl-C raises KeyboardInterrupt once the journal has
-        a final line that says so."""
+        """Run the rest of the plan. The report includes a failure or an interruption. A second Ctrl-C, or one while a
+        failure is dealt with, raises KeyboardInterrupt."""
         try:
             self._run()
         except KgmError as error:
             return self._report(self._stopped(error))
-        except KeyboardInterrupt:
-            with contextlib.suppress(KgmError):
-                self._journal.write(JournalKind.STOP, reason="interrupted", facts=[], exit_code=130, is_final=False)
-            raise
+        except KeyboardInterrupt as interruption:
+            code = self._tools.interrupted_code()
+            return self._report(self._interrupted(interruption, code), code)
         return self._report(None)
 
-    def _report(self, error: KgmError | None) -> RolloutReport:
+    def _report(self, error: KgmError | None, interrupted_code: int | None = None) -> RolloutReport:
         progress = self._progress
         return RolloutReport(
-            steps_done=progress.steps_done, steps=len(self._spec.steps), totals=progress.totals, error=error
-        )
+            steps_done=progress.steps_done, steps=len(self._spec.steps), totals=progress.totals, error=error,
+            interrupted_code=interrupted_code,
+        )  # fmt: skip
 
     def _run(self) -> None:
         self._first_look()
@@ -437,16 +441,39 @@ class Rollout:
             error.hint = look if is_final else f"{look}; to continue: kgm rollout --resume {journal}"
         return error
 
-    def _where(self) -> str:
-        """Where the rollout stands, in words."""
+    def _interrupted(self, interruption: KeyboardInterrupt, code: int) -> KgmError:
+        """Write the journal and the events of a rollout that the operator has stopped, so that no command runs any
+        more; the error that says how far it has come. The group is not described again: the operator is waiting."""
+        group_id = self._spec.group_id
+        facts: tuple[str, ...] = ()
+        if isinstance(interruption, removal.InterruptedRemoval):
+            facts = (interruption.error.message, *interruption.error.facts)
+        with contextlib.suppress(KgmError):
+            self._journal.write(
+                JournalKind.STOP, reason="interrupted", facts=list(facts), exit_code=code, is_final=False
+            )
+        self._emit(RolloutEventKind.NOTE, "; ".join(["interrupted", *facts]))
+        if not self._progress.has_run:
+            return RefusedError("nothing was done: the rollout was interrupted", group_id=group_id)
+        return PartialError(
+            "the rollout was interrupted", facts=(*facts, self._how_far()), hint=group_command("describe", group_id),
+            group_id=group_id,
+        )  # fmt: skip
+
+    def _how_far(self) -> str:
+        """Which steps are done or have begun, in words."""
         done, steps = self._progress.steps_done, self._spec.steps
         text = f"{done} of {many(len(steps), 'step')} done"
         if done < len(steps) and self._progress.open_step is not None:
             text += f"; step {done + 1} ({', '.join(steps[done].members)}) has begun"
+        return text
+
+    def _where(self) -> str:
+        """Where the rollout stands, in words."""
         missing = self._observation.missing() if self._observation.view is not None else []
         latest = self._observation.latest
         state = "the group cannot be described" if latest is None else f"the group is {latest.state}"
-        return "; ".join([text, state, *missing[:3]])
+        return "; ".join([self._how_far(), state, *missing[:3]])
 
     def _run_failure_command(self, batch: CommandBatch) -> None:
         template = self._spec.failure_template()

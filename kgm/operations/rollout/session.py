@@ -96,7 +96,8 @@ class PlannedRollout:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RolloutContext:
-    """Who runs a rollout, and where. folder: for locks, and for the marks of first runs."""
+    """Who runs a rollout, and where. folder: for locks, and for the marks of first runs. interrupted_code:
+    returns what kgm exits with after an interruption."""
 
     cluster: AdminClient
     observer: RolloutObserver
@@ -106,6 +107,7 @@ class RolloutContext:
     environment: Mapping[str, str]
     timeout_ms: int
     timekeeper: Timekeeper
+    interrupted_code: Callable[[], int]
 
 
 def settled_group(
@@ -313,6 +315,7 @@ def _run(
         audit=context.audit,
         timeout_ms=context.timeout_ms,
         environment=context.environment,
+        interrupted_code=context.interrupted_code,
     )
     return Rollout(spec, progress, tools).run()
 

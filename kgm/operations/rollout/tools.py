@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from kgm.client.admin_client import AdminClient
@@ -16,7 +16,8 @@ from kgm.operations.watch.timekeeper import Timekeeper
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RolloutTools:
-    """timeout_ms: how long a description or a removal may take. environment: what commands inherit."""
+    """timeout_ms: how long a description or a removal may take. environment: what commands inherit.
+    interrupted_code: returns what kgm exits with after an interruption."""
 
     cluster: AdminClient
     observation: GroupObservation
@@ -27,3 +28,4 @@ class RolloutTools:
     audit: AuditTrail | None
     timeout_ms: int
     environment: Mapping[str, str]
+    interrupted_code: Callable[[], int]

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import threading
 
 import pytest
 
+from kgm.operations.change.carrying_out import InterruptedChangeError
 from kgm.operations.rollout.journal import read_journal
+from kgm.operations.rollout.removal import execute_removal
 from kgm.protocol.apis import ApiKey
 from tests import KGM
-from tests.client.faults import Edit
+from tests.client.faults import BlackHole, Edit
 from tests.operations.rollout.test_kills import killed_at
 from tests.operations.rollout.units import JoinedUnits, environment, kgm
 
@@ -86,6 +89,47 @@ def test_a_rollout_that_is_interrupted_in_a_removal_ends(units, proxy, tmp_path,
     assert [line.kind for line in read_journal(journal)][-2:] == ["removal-end", "stop"]
     resumed = kgm(tmp_path, units.bootstrap, "rollout", "--yes", "--resume", str(journal), "-o", "ndjson")
     assert (resumed.code, units.calls) == (0, [("stop", "a"), ("start", "a")]), resumed
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interrupted_removal_whose_outcome_is_unknown_is_resumed(units, proxy, tmp_path, number, code):
+    """The request is on its way, and the member still there: it is an interruption all the same, not a failure, so that
+    no command runs any more."""
+    sent = threading.Event()
+    proxy.script(ApiKey.LEAVE_GROUP, BlackHole(then=sent.set))
+    journal = tmp_path / "j.ndjson"
+    running = subprocess.Popen(
+        [*KGM, *plan_of(units, journal), "--on-failure", f"run {units.command} start {{instance_id}}", "-o", "json"],
+        env=environment(tmp_path, proxy.bootstrap), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        assert sent.wait(60)
+        running.send_signal(number)
+        out, err = running.communicate(timeout=60)
+    finally:
+        running.kill()
+    assert (running.returncode, units.calls) == (code, [("stop", "a")]), err
+    assert f"interrupted: commands that were running continue; kgm rollout --resume {journal} continues" in err
+    unknown = "a: unknown, it is still in the group, but the request may still take effect"
+    assert unknown in err
+    (error,) = json.loads(out)["errors"]
+    assert (error["code"], unknown in "\n".join(error["facts"])) == ("PARTIAL", True)
+    *_, begun, stop = read_journal(journal)
+    assert (begun.kind, stop.kind) == ("removal-begin", "stop")
+    assert (stop.data["reason"], stop.data["exit_code"], stop.data["is_final"]) == ("interrupted", code, False)
+    assert unknown in "\n".join(stop.data["facts"])
+    resumed = kgm(tmp_path, units.bootstrap, "rollout", "--yes", "--resume", str(journal), "-o", "ndjson")
+    assert (resumed.code, units.calls) == (0, [("stop", "a"), ("start", "a")]), resumed
+
+
+def test_an_interruption_before_anything_is_known_about_a_removal_is_no_failure(mocker):
+    """A second Ctrl-C leaves no report of what was removed."""
+    unknown = InterruptedChangeError("it is not known which members of group 'g' were removed")
+    mocker.patch("kgm.operations.removal.removal.execute", side_effect=unknown)
+    with pytest.raises(KeyboardInterrupt) as interrupted:
+        execute_removal(mocker.Mock(), mocker.Mock(), mocker.Mock(), None)
+    assert interrupted.value.error is unknown
 
 
 def test_a_start_that_fails_is_repeated_and_the_member_is_not_removed_again(units, tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import shutil
@@ -393,7 +394,7 @@ def test_a_journal_takes_no_other_plan(resume):
     assert "--resume takes the plan from its journal, so it does not accept --rolling" in ended.err
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_a_signal_ends_kgm_and_not_the_command(units, start, resume, tmp_path, number, code):
     begun, release = threading.Event(), threading.Event()
 
@@ -405,12 +406,17 @@ def test_a_signal_ends_kgm_and_not_the_command(units, start, resume, tmp_path, n
         return 0
 
     units.faults["a"] = wait
-    running = start()
+    running = start("-o", "json")
     assert begun.wait(60)
     until(lambda: read_journal(tmp_path / "j.ndjson")[-1].kind == "command-started", "it is not in the journal", 60)
     running.send_signal(number)
-    _, err = running.communicate(timeout=60)
+    out, err = running.communicate(timeout=60)
     assert running.returncode == code
+    document = json.loads(out)
+    assert (document["data"]["outcome"], document["data"]["steps_done"]) == ("failed", 0)
+    assert [event["event"] for event in document["data"]["events"]][-2:] == ["command", "note"]
+    assert [error["message"] for error in document["errors"]] == ["the rollout was interrupted"]
+    assert read_journal(tmp_path / "j.ndjson")[-1].data["exit_code"] == code
     assert f"kgm rollout --resume {tmp_path / 'j.ndjson'} continues" in err
     release.set()  # the command goes on, and the next run waits for it
     assert resume().code == 0

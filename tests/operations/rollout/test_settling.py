@@ -127,7 +127,7 @@ def run(clock, cluster, limits, progress, poller=None):
     tools = RolloutTools(
         cluster=cluster, observation=GroupObservation("g", poller, clock),
         journal=recorder, observer=recorder, timekeeper=clock, operator=None, audit=None, timeout_ms=1_000,
-        environment={},
+        environment={}, interrupted_code=lambda: 130,
     )  # fmt: skip
     step = RolloutStep(kind=StepKind.BOUNCE, members=("a",))
     spec = RolloutSpec(group_id="g", steps=(step,), command="true", limits=limits, restart_time_ms=1_000)

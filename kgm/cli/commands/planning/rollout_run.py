@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NoReturn
 
-from kgm.cli.stop_signal import interrupted_by_signals
+from kgm.cli.stop_signal import interrupted_by_signals, interrupted_code
 from kgm.model.errors import KgmError, RefusedError
 from kgm.text.wording import many
 
@@ -143,6 +143,7 @@ def _context(
         environment=os.environ,
         timeout_ms=options.timeout_ms,
         timekeeper=SystemTimekeeper(),
+        interrupted_code=interrupted_code,
     )
 
 
