@@ -73,12 +73,12 @@ class Rollout:
         self._batch: CommandBatch | None = None
 
     def run(self) -> RolloutReport:
-        """Run the rest of the plan. The report includes a failure or an interruption. A second Ctrl-C, or one while a
-        failure is dealt with, raises KeyboardInterrupt."""
+        """Run the rest of the plan. The report includes a failure or an interruption. A second Ctrl-C
+        raises KeyboardInterrupt."""
         try:
             self._run()
         except KgmError as error:
-            return self._report(self._stopped(error))
+            return self._stopped(error)
         except KeyboardInterrupt as interruption:
             code = self._tools.interrupted_code()
             return self._report(self._interrupted(interruption, code), code)
@@ -418,8 +418,9 @@ class Rollout:
 
     # -- the end
 
-    def _stopped(self, error: KgmError) -> KgmError:
-        """Write the journal and the events of a rollout that cannot continue; the error with which kgm ends."""
+    def _stopped(self, error: KgmError) -> RolloutReport:
+        """Write the journal and the events of a rollout that cannot continue, and run the --on-failure command. Ctrl-C
+        meanwhile ends kgm as interrupted; the error is the same."""
         progress, spec = self._progress, self._spec
         if progress.has_run and not isinstance(error, PartialError | ConditionNotMet):
             error = PartialError(error.message, facts=error.facts, hint=error.hint, group_id=spec.group_id)
@@ -432,14 +433,18 @@ class Rollout:
                 JournalKind.STOP, reason=error.message, facts=list(error.facts), exit_code=error.exit_code,
                 is_final=is_final,
             )  # fmt: skip
-        if self._batch is not None and progress.has_run:
-            self._run_failure_command(self._batch)
-        if progress.has_run:
-            error.facts = (*error.facts, self._where())
+        interrupted_code: int | None = None
+        try:
+            if self._batch is not None and progress.has_run:
+                self._run_failure_command(self._batch)
+        except KeyboardInterrupt:
+            interrupted_code = self._tools.interrupted_code()
+        if progress.has_run:  # a command that is still running may change the group: kgm last saw it before that
+            error.facts = (*error.facts, self._where() if interrupted_code is None else self._how_far())
         if error.hint is None:
             look, journal = group_command("describe", spec.group_id), shell_word(str(self._journal.path))
             error.hint = look if is_final else f"{look}; to continue: kgm rollout --resume {journal}"
-        return error
+        return self._report(error, interrupted_code)
 
     def _interrupted(self, interruption: KeyboardInterrupt, code: int) -> KgmError:
         """Write the journal and the events of a rollout that the operator has stopped, so that no command runs any

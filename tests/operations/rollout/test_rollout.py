@@ -423,6 +423,33 @@ def test_a_signal_ends_kgm_and_not_the_command(units, start, resume, tmp_path, n
     assert restarted(units) == NAMES
 
 
+def test_a_signal_during_the_command_on_failure_leaves_the_failure_in_the_document(units, start):
+    begun, release = threading.Event(), threading.Event()
+
+    def wait(_units, _name):
+        begun.set()
+        assert release.wait(60)
+        return 0
+
+    def fail(units, name):
+        units.faults[name] = wait
+        return 1
+
+    units.faults["a"] = fail
+    running = start("-o", "json", "--on-failure", f"run {units.command} restart {{instance_id}}")
+    try:
+        assert begun.wait(60)
+        running.send_signal(signal.SIGTERM)
+        out, err = running.communicate(timeout=60)
+    finally:
+        release.set()
+    assert running.returncode == 143
+    assert "interrupted: commands that were running continue" in err
+    (error,) = json.loads(out)["errors"]
+    assert error["message"] == "the command of a ended with exit code 1"
+    assert error["facts"][-1] == "0 of 3 steps done; step 1 (a) has begun"
+
+
 @pytest.mark.parametrize(
     ("change", "code", "message"),
     [
