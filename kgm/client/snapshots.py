@@ -105,11 +105,17 @@ def _check_members(group: GroupSnapshot) -> None:
 
 
 def members_snapshot(group_id: str, described: GroupDescription, coordinator: CoordinatorNode | None) -> GroupSnapshot:
-    """The group with nothing but the ids of its members: fast, for many groups.
+    """The group with nothing but the ids of its members and their clients: fast, for many groups.
 
     Raises BadAnswerError as `group_without_offsets` does."""
     raw: Any = described.raw
-    members = tuple(MemberSnapshot(member_id=one.member_id, group_instance_id=_instance_id(one)) for one in raw.members)
+    members = tuple(
+        MemberSnapshot(
+            member_id=one.member_id, group_instance_id=_instance_id(one), client_id=one.client_id,
+            client_host=_host(one.client_host),
+        )
+        for one in raw.members
+    )  # fmt: skip
     group = GroupSnapshot(
         group_id=group_id,
         type=described.kind,

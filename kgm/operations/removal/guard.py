@@ -63,13 +63,15 @@ _ENOUGH_COMMITS: Final = 12
 class GuardReport:
     """Verdicts by member id, for the members to be removed and others that were watched with them.
 
-    left: members that left the group in the meantime. Session timeouts by member id and the group's rebalance timeout
-    are in ms, as far as they are known from the group's log or the broker. proofs_ms: how long kgm has to watch a
-    member for a verdict that is certain (`Observation.proof_ms`), by member id."""
+    left: members that left the group in the meantime. seen: the ids of all members that any description has shown.
+    Session timeouts by member id and the group's rebalance timeout are in ms, as far as they are known from the group's
+    log or the broker. proofs_ms: how long kgm has to watch a member for a verdict that is certain
+    (`Observation.proof_ms`), by member id."""
 
     liveness: Mapping[str, Liveness]
     watched_ms: int = 0
     left: frozenset[str] = frozenset()
+    seen: frozenset[str] = frozenset()
     session_timeouts_ms: Mapping[str, int] = field(default_factory=dict)
     rebalance_timeout_ms: int | None = None
     proofs_ms: Mapping[str, int] = field(default_factory=dict)
@@ -99,6 +101,7 @@ class GuardWatch:
         self._past: list[ActivityRecord] = []
         self._last_rebalance: RebalanceRecord | None = None
         self._left: set[str] = set()
+        self._seen = {member.member_id for member in group.members}
         self._missing: list[str] = []
         self._committed = {
             (row.topic, row.partition): row.committed
@@ -187,6 +190,7 @@ class GuardWatch:
             liveness={member_id: one.verdict(now_s) for member_id, one in self._observations.items()},
             watched_ms=round(self._watched_ms),
             left=frozenset(self._left),
+            seen=frozenset(self._seen),
             session_timeouts_ms=sessions,
             rebalance_timeout_ms=max(timeouts, default=None),
             proofs_ms={
@@ -334,6 +338,7 @@ class GuardWatch:
         elif after is not None and after.type == "classic" and after.state != "Stable":
             self._disturb(f"the group is rebalancing ({after.state})")
         members = {member.member_id: member for member in after.members} if after is not None else {}
+        self._seen |= members.keys()
         holders = {
             one.group_instance_id: one.member_id for one in members.values() if one.group_instance_id is not None
         }

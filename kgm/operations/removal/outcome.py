@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kgm.model.assignment import Partitions
 from kgm.model.errors import ErrorCode, KgmError, error_name
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.operations.change.result import Judgement, OneResult, Result
+from kgm.operations.removal.guard import GuardReport
 from kgm.operations.removal.liveness import NO_MEMBER, Liveness
 from kgm.operations.removal.plan import RemovalPlan, Target
 from kgm.operations.removal.send import LeaveGroupSender
@@ -49,16 +50,38 @@ def _of(member: MemberSnapshot, liveness: Mapping[str, Liveness]) -> Liveness:
 
 
 def results_of_run(
-    plan: RemovalPlan, sender: LeaveGroupSender, after: GroupSnapshot | KgmError, liveness: Mapping[str, Liveness]
+    plan: RemovalPlan, sender: LeaveGroupSender, after: GroupSnapshot | KgmError, before: GuardReport
 ) -> list[MemberResult]:
     """One result for each id, in the order of the request. after: the group afterwards, without members if it is gone;
-    or the error if it could not be described."""
-    return [
+    or the error if it could not be described. before: the guard's last report before the request."""
+    results = [
         absent_result(target)
         if target.member is None
-        else _outcome(_Evidence.of(target, target.member, plan, sender, after), liveness)
+        else _outcome(_Evidence.of(target, target.member, plan, sender, after), before.liveness)
         for target in plan.targets
     ]
+    return results if isinstance(after, KgmError) else _with_new_ids(results, after, before)
+
+
+def _with_new_ids(results: Sequence[MemberResult], after: GroupSnapshot, before: GuardReport) -> list[MemberResult]:
+    """The results, with `returned` for each removed dynamic member whose client seems to have joined again. The group
+    gives it a new member id, so it is known only by its client id and host: each dynamic member that nobody saw before
+    the request stands for one that had the same."""
+    new: dict[tuple[str, str], list[str]] = {}
+    for one in after.members:
+        if one.group_instance_id is None and one.member_id not in before.seen:
+            new.setdefault((one.client_id, one.client_host), []).append(one.member_id)
+    judged = []
+    for result in results:
+        member, same = result.target.member, None
+        if result.result is Result.REMOVED and member is not None and member.group_instance_id is None:
+            same = new.get((member.client_id, member.client_host))
+        judged.append(result if not same else replace(result, result=Result.RETURNED, note=_joined_since(same.pop(0))))
+    return judged
+
+
+def _joined_since(member_id: str) -> str:
+    return f"its process seems to be alive: member {member_id} has joined since, with its client id and from its host"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -323,7 +323,7 @@ class _Execution:
             after = self._later.describe()
         except KeyboardInterrupt:
             after, self._interrupted = KgmError("interrupted"), True  # what is known is still reported
-        return results_of_run(self._plan, self._sender, after, self._prepared.liveness)
+        return results_of_run(self._plan, self._sender, after, self._prepared.guard)
 
     def _wait_for_returns(self, results: list[MemberResult]) -> list[MemberResult]:
         """Members that may be alive rejoin with their next heartbeat, so wait that long. A member that left with the
@@ -331,14 +331,7 @@ class _Execution:
         group = self._plan.group
         if group is None or self._interrupted:
             return results
-        # A dynamic member of a classic group rejoins with a different id.
-        suspects = [
-            one
-            for one in results
-            if one.result is Result.REMOVED
-            and not one.liveness.was_seen
-            and (group.type == "consumer" or one.target.instance_id is not None)
-        ]
+        suspects = [one for one in results if one.result is Result.REMOVED and not one.liveness.was_seen]
         if not suspects:
             return results
         end_s = self._now_s() + RETURN_MS.get(group.type, 0) / 1000

@@ -6,7 +6,7 @@ can intervene (`World.between`): lose an answer, change it, or let something hap
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -97,10 +97,10 @@ class Cluster(Driver):
 
 
 class ClassicMember:
-    """A static member of a classic group that does nothing unless told to."""
+    """A member of a classic group that does nothing unless told to; a dynamic one without an instance id."""
 
-    def __init__(self, cluster: Cluster, group: str, instance_id: str) -> None:
-        self.cluster, self.group, self.instance_id = cluster, group, instance_id
+    def __init__(self, cluster: Cluster, group: str, instance_id: str | None, *, client_id: str = "c") -> None:
+        self.cluster, self.group, self.instance_id, self.client_id = cluster, group, instance_id, client_id
         self.member_id, self.generation = "", -1
         self._ticket = 0
 
@@ -113,7 +113,11 @@ class ClassicMember:
             group_instance_id=self.instance_id, protocol_type="consumer",
             protocols=[JoinGroupRequestProtocol(name="range", metadata=metadata)],
         )  # fmt: skip
-        self._ticket = self.cluster.send(request, to=self.cluster.coordinator)
+        # Version 3 gives a dynamic member its id at once, later ones in an extra round trip.
+        version = 3 if self.instance_id is None else None
+        self._ticket = self.cluster.send(
+            request, version=version, client_id=self.client_id, to=self.cluster.coordinator
+        )  # fmt: skip
 
     def receive_join(self) -> str:
         """Take the answer; returns the leader's member id."""
@@ -164,7 +168,7 @@ class ClassicMember:
         return self.cluster.request(request, version=9).topics[0].partitions[0].error_code
 
 
-def form_classic(cluster: Cluster, group: str, instance_ids: list[str]) -> list[ClassicMember]:
+def form_classic(cluster: Cluster, group: str, instance_ids: Sequence[str | None]) -> list[ClassicMember]:
     """A stable group; member i owns partition i."""
     members = [ClassicMember(cluster, group, name) for name in instance_ids]
     leaders = set()

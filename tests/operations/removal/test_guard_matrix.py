@@ -578,6 +578,8 @@ alive, because it is still a member after that time, and one that is gone has dr
 - Without READ on `__consumer_offsets` kgm knows no commit intervals, so only members at epoch -2 are `stopped`.
 - A member that is removed although it is alive joins again with its next heartbeat or poll. kgm waits for that, 4 s in a classic
   group and 6 s in one of KIP-848, and reports `returned` (exit code 7). A process that polls later comes back unseen.
+- A dynamic member of a classic group joins again under a new member id. A dynamic member that has joined since the request,
+  with the same client id and from the same host, counts as its return, once; it can be another process of that client.
 
 ## The rows
 

@@ -7,6 +7,7 @@ import pytest
 from kgm.model.errors import BrokerError, ErrorCode, UnreachableError
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.operations.change.result import Result, exit_code
+from kgm.operations.removal.guard import GuardReport
 from kgm.operations.removal.outcome import nothing_changed, results_of_run
 from kgm.operations.removal.plan import resolve
 from kgm.operations.removal.request import RemovalRequest
@@ -37,7 +38,7 @@ def result_of(code, after, *, doubt=None, kind="classic"):
         sent.lost.add(target)
     if doubt == "refused":
         sent.refusal = sent.last_error = REFUSAL
-    (one,) = results_of_run(plan, sent, AFTER[after], {})
+    (one,) = results_of_run(plan, sent, AFTER[after], GuardReport(liveness={}, seen=plan.member_ids))
     return one, nothing_changed([one], sent)
 
 

@@ -74,4 +74,7 @@ def _living(report: GuardReport, plan: RemovalPlan) -> dict[str, Liveness]:
 
 def _with_life_from(last: GuardReport, repeated: GuardReport, plan: RemovalPlan) -> GuardReport:
     """The verdicts of the repeated watch, except for members that have shown signs of life since the first one."""
-    return replace(repeated, liveness={**repeated.liveness, **_living(last, plan)}, left=repeated.left | last.left)
+    return replace(
+        repeated, liveness={**repeated.liveness, **_living(last, plan)}, left=repeated.left | last.left,
+        seen=repeated.seen | last.seen,
+    )  # fmt: skip
