@@ -106,7 +106,7 @@ class ChangeRun(ABC, Generic[P, R]):
         """A command that would do it despite the refusal."""
 
     @abstractmethod
-    def _summary(self, results: Sequence[R], code: int) -> KgmError:
+    def _summary(self, prepared: P, code: int) -> KgmError:
         """The error for a dry run of a change that would not be done completely."""
 
     @abstractmethod
@@ -181,16 +181,13 @@ class ChangeRun(ABC, Generic[P, R]):
         self._finish(prepared, report.results, report.error, code, warnings=report.warnings)
 
     def _end_dry_run(self, prepared: P) -> NoReturn:
-        from kgm.operations.change.result import exit_code
+        from kgm.operations.change.result import ending
 
-        results = prepared.results
-        code = exit_code(results, ignore_missing=self._ignore_missing)
-        error = None
-        if prepared.errors:
-            error, code = prepared.errors[0], code or prepared.errors[0].exit_code
-        elif code:
-            error = self._summary(results, code)
-        self._finish(prepared, results, error, code)
+        code, error = ending(
+            prepared.results, prepared.errors, ignore_missing=self._ignore_missing,
+            summary=lambda code: self._summary(prepared, code),
+        )  # fmt: skip
+        self._finish(prepared, prepared.results, error, code)
 
     def _audit_trail(self) -> AuditTrail:
         """The audit log; on a read-only file system, lines on stderr. Raises RefusedError."""

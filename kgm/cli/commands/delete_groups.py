@@ -166,10 +166,10 @@ class _Run(ChangeRun["PreparedDeletion", "DeletionResult"]):
     def _outdated(self, prepared: PreparedDeletion, error: StaleVerdictError) -> PreparedDeletion:
         return prepared.forbidding(error)
 
-    def _summary(self, results: Sequence[DeletionResult], code: int) -> KgmError:
+    def _summary(self, prepared: PreparedDeletion, code: int) -> KgmError:
         from kgm.operations.deletion.deletion import summary
 
-        return summary(results, code, is_dry_run=True)
+        return summary(prepared, prepared.results, code, is_dry_run=True)
 
     def _hint(self, prepared: PreparedDeletion) -> str:
         """How to delete the groups that are allowed, and what would make the others deletable."""

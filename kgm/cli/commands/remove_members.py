@@ -178,10 +178,10 @@ class _Run(ChangeRun["PreparedRemoval", "MemberResult"]):
         assert isinstance(error, StaleLivenessError)
         return prepared.with_verdicts(error.report, error)
 
-    def _summary(self, results: Sequence[MemberResult], code: int) -> KgmError:
+    def _summary(self, prepared: PreparedRemoval, code: int) -> KgmError:
         from kgm.operations.removal.removal import summary
 
-        return summary(self._request, results, code, is_dry_run=True)
+        return summary(prepared, prepared.results, code, is_dry_run=True)
 
     def _hint(self, prepared: PreparedRemoval) -> str:
         from kgm.operations.removal.guard import missing_flags, proof_window_ms

@@ -29,7 +29,7 @@ from kgm.operations.change.carrying_out import (
 from kgm.operations.change.operator import HumanOperator, signed
 from kgm.operations.change.record import ChangeRecord
 from kgm.operations.change.report import ChangeReport
-from kgm.operations.change.result import Result, exit_code, has_changed
+from kgm.operations.change.result import Result, ending, has_changed
 from kgm.operations.change.sender import ChangeSender
 from kgm.operations.deletion.idleness import (
     NOT_LOOKED,
@@ -404,25 +404,27 @@ def _shown(later: Later) -> tuple[bool, dict[tuple[str, int], int]]:
 def _report(
     prepared: PreparedDeletion, results: Sequence[DeletionResult], warnings: Sequence[str], *, interrupted: bool = False
 ) -> ChangeReport[DeletionResult]:
-    code = exit_code(results, ignore_missing=prepared.request.ignore_missing)
-    error: KgmError | None = None
-    if prepared.errors and not has_changed(results):
-        error = prepared.errors[0]
-        code = code or error.exit_code
-    elif code or prepared.errors:
-        code = code or PartialError.exit_code
-        error = summary(results, code)
+    code, error = ending(
+        results, prepared.errors, ignore_missing=prepared.request.ignore_missing,
+        summary=lambda code: summary(prepared, results, code),
+    )  # fmt: skip
     return ChangeReport(
         results=tuple(results), exit_code=code, error=error, warnings=tuple(warnings), interrupted=interrupted
     )
 
 
-def summary(results: Sequence[DeletionResult], code: int, *, is_dry_run: bool = False) -> KgmError:
-    """One error for the whole run; its facts list what was not deleted, and why."""
+def summary(
+    prepared: PreparedDeletion, results: Sequence[DeletionResult], code: int, *, is_dry_run: bool = False
+) -> KgmError:
+    """One error for the whole run; its facts list what was not deleted, and why, and what does not exist."""
     rest = [one for one in results if one.result not in (Result.REMOVED, Result.PLANNED)]
     facts = [f"{one.target.id}: {one.result}{f', {one.note}' if one.note else ''}" for one in rest]
+    told = {one.target.group_id for one in rest}
+    facts += [one.message for one in prepared.errors if one.group_id not in told]
     done = sum(one.result is Result.REMOVED for one in results)
-    if is_dry_run:
+    if is_dry_run and not rest:
+        message = "not all that was named exists"
+    elif is_dry_run:
         message = f"{len(rest)} of {len(results)} would not be deleted"
     elif done:
         message = f"{done} of {len(results)} were deleted"
@@ -430,6 +432,5 @@ def summary(results: Sequence[DeletionResult], code: int, *, is_dry_run: bool = 
         message = "the outcome is unknown"
     else:
         message = "nothing was deleted"
-    group_ids = {one.target.group_id for one in rest}
     kind = {3: NotFoundError, 6: RefusedError, 7: PartialError}.get(code, KgmError)
-    return kind(message, facts=facts, group_id=group_ids.pop() if len(group_ids) == 1 else None)
+    return kind(message, facts=facts, group_id=told.pop() if len(told) == 1 else None)

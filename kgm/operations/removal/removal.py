@@ -29,7 +29,7 @@ from kgm.operations.change.carrying_out import (
 from kgm.operations.change.operator import HumanOperator, signed
 from kgm.operations.change.record import ChangeRecord
 from kgm.operations.change.report import ChangeReport
-from kgm.operations.change.result import Result, exit_code
+from kgm.operations.change.result import Result, ending
 from kgm.operations.removal import consequences, guard
 from kgm.operations.removal.guard import GuardReport, GuardWatch
 from kgm.operations.removal.liveness import Liveness, LivenessVerdict
@@ -358,29 +358,30 @@ class _Execution:
 def _report(
     prepared: PreparedRemoval, results: Sequence[MemberResult], warnings: Iterable[str], *, interrupted: bool = False
 ) -> ChangeReport[MemberResult]:
-    code = exit_code(results, ignore_missing=prepared.request.ignore_missing)
-    error: KgmError | None = None
-    if prepared.errors:
-        error = prepared.errors[0]  # which covers the members too
-        code = code or error.exit_code
-    elif code:
-        error = summary(prepared.request, results, code)
+    code, error = ending(
+        results, prepared.errors, ignore_missing=prepared.request.ignore_missing,
+        summary=lambda code: summary(prepared, results, code),
+    )  # fmt: skip
     return ChangeReport(
         results=tuple(results), exit_code=code, error=error, warnings=tuple(warnings), interrupted=interrupted
     )
 
 
 def summary(
-    request: RemovalRequest, results: Sequence[MemberResult], code: int, *, is_dry_run: bool = False
+    prepared: PreparedRemoval, results: Sequence[MemberResult], code: int, *, is_dry_run: bool = False
 ) -> KgmError:
-    """One error for the whole run; its facts list the members that were not removed, and why."""
+    """One error for the whole run; its facts list the members that were not removed, and why, and what does not
+    exist."""
     removed = sum(one.result is Result.REMOVED for one in results)
     rest = [one for one in results if one.result not in (Result.REMOVED, Result.PLANNED)]
     facts = [f"{one.target.id}: {one.result}{f', {one.note}' if one.note else ''}" for one in rest]
-    group_id = request.group_id
+    facts += [one.message for one in prepared.errors]
+    group_id = prepared.request.group_id
     kind = {3: NotFoundError, 6: RefusedError, 7: PartialError}.get(code, KgmError)
     returned = sum(one.result is Result.RETURNED for one in results)
-    if is_dry_run:
+    if is_dry_run and not rest:
+        message = f"not all that was named is in group {group_id!r}"
+    elif is_dry_run:
         message = f"{len(rest)} of {len(results)} members of group {group_id!r} would not be removed"
     elif returned:
         message = f"{returned} of {len(results)} members of group {group_id!r} came back"

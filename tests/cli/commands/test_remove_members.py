@@ -77,6 +77,39 @@ def test_the_json_is_the_contract(remove, proxy, group, form):  # noqa: F811
 
 
 @pytest.mark.slow
+def test_a_process_that_does_not_exist_leaves_the_rest_partial(remove, proxy, group, form):  # noqa: F811
+    """Exit code 3 is for runs in which everything that was named is absent; JSON, stderr and exit code agree."""
+    form("a", "b", "c")
+    for flag, result in (("--dry-run", "planned"), ("--yes", "removed")):
+        code, document, err = remove("--instance-ids", "b", "--unit", "app-9", flag)
+        assert (code, shown(document)) == (7, [("b", result, None)])
+        assert [one["code"] for one in document["errors"]] == ["PARTIAL"]
+        assert "'app-9'" in err
+    assert left(proxy, group) == ["a", "c"]
+    code, document, err = remove("--instance-ids", "b", "--unit", "app-9", "--yes")
+    assert (code, [one["code"] for one in document["errors"]]) == (3, ["NOT_FOUND"])
+
+
+@pytest.mark.slow
+def test_an_unknown_outcome_is_told_beside_a_process_that_does_not_exist(remove, proxy, group, form):  # noqa: F811
+    """The answer is lost, and after that every description."""
+    form("a", "c")
+
+    def no_more_answers():
+        for api in (ApiKey.DESCRIBE_GROUPS, ApiKey.CONSUMER_GROUP_DESCRIBE, ApiKey.LEAVE_GROUP):
+            proxy.always(api, BlackHole())
+
+    proxy.script(ApiKey.LEAVE_GROUP, ResetAfter(then=no_more_answers))
+    quick = ("--guard-window", "0s", "--timeout", "3s", "--assume-stopped")
+    code, document, err = remove("--instance-ids", "c", "--unit", "app-9", "--yes", quick=quick)
+    assert (code, [one[1] for one in shown(document)]) == (7, ["unknown"])
+    (error,) = document["errors"]
+    assert (error["code"], "outcome is unknown" in error["message"]) == ("PARTIAL", True)
+    assert "c: unknown" in err
+    assert "'app-9'" in err
+
+
+@pytest.mark.slow
 def test_ids_from_everywhere_in_one_request(remove, proxy, group, form, tmp_path):  # noqa: F811
     *_, dynamic = form("s-1", "s-2", "x", "y", None)
     file = tmp_path / "ids"

@@ -443,6 +443,24 @@ def test_groups_that_do_not_exist(ops):
     assert [one.exit_code for one in ops.prepare(pattern="x*").errors] == [3]
 
 
+def test_the_error_has_the_exit_code_beside_a_group_that_does_not_exist(ops, world):
+    """It says what became of the groups that do exist, and of the one that does not."""
+
+    def between(api, _request, deliver):
+        if api is DELETE:
+            join(world)
+        return deliver()
+
+    ops.commit("g")
+    ops.wait(25)
+    world.between = between
+    report = ops.delete("none", "g")
+    assert (results(report), report.exit_code) == ({"none": "absent", "g": "refused"}, 6)
+    assert report.error.exit_code == 6
+    assert [one.split(":")[0] for one in report.error.facts] == ["none", "g"]
+    assert "NON_EMPTY_GROUP" in report.error.facts[1]
+
+
 def test_a_deletion_that_cannot_be_recorded_is_not_sent(ops, tmp_path):
     ops.commit("g")
     ops.wait(25)
