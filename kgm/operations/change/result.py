@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from kgm.client.failures import OtherClusterError
 from kgm.model.errors import KgmError, PartialError
 
 
@@ -77,3 +78,11 @@ def ending(
     if not code:
         return 0, None
     return code, errors[0] if errors and errors[0].exit_code == code else summary(code)
+
+
+def running_again(unseen_because: KgmError | None) -> str:
+    """What to say about running a command again whose outcome is not known. unseen_because: why it could not be seen
+    afterwards. A new run would accept the cluster that answers by then, and change that one."""
+    if isinstance(unseen_because, OtherClusterError):
+        return "before you run the command again, check where the address leads, or set expect_cluster_id"
+    return "running the command again is safe"

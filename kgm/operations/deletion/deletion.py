@@ -361,14 +361,20 @@ class _Deletion:
         return Later(unseen="two descriptions in a row did not agree")
 
     def _look_once(self, group_id: str) -> Later:
-        (group,) = self._cluster.describe_groups([group_id], with_ends=False)
+        group: GroupSnapshot | KgmError
+        try:
+            (group,) = self._cluster.describe_groups([group_id], with_ends=False)
+        except KgmError as error:  # no broker answers, or another cluster does
+            group = error
         if isinstance(group, NotFoundError):
             return Later()
         if isinstance(group, KgmError):
-            return Later(unseen=f"the group could not be described afterwards ({group.message})")
+            return Later(unseen=f"the group could not be described afterwards ({group.message})", because=group)
         unread = self._cluster.offsets.unread_groups.get(group_id)
         if unread is not None and self._prepared.request.is_of_offsets:
-            return Later(unseen=f"its committed offsets could not be read afterwards ({unread.message})")
+            return Later(
+                unseen=f"its committed offsets could not be read afterwards ({unread.message})", because=unread
+            )
         return Later(group=group)
 
     def _nothing_changed(self, results: Sequence[DeletionResult]) -> KgmError | None:

@@ -8,7 +8,7 @@ from typing import Final
 from kgm.client.requests import Offsets
 from kgm.model.errors import ErrorCode, KgmError, error_name
 from kgm.model.snapshot import GroupSnapshot
-from kgm.operations.change.result import Judgement, OneResult, Result
+from kgm.operations.change.result import Judgement, OneResult, Result, running_again
 from kgm.operations.change.sender import ChangeSender
 from kgm.operations.deletion.idleness import NOT_LOOKED, Idleness, committed_of
 from kgm.operations.deletion.targets import DeletionTarget
@@ -20,7 +20,6 @@ _REFUSALS: Final = {
     ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC: "a member subscribes to the topic",
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "the topic does not exist, so Kafka does not delete its offsets",
 }
-_SAFE: Final = "running the command again is safe"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,10 +37,17 @@ class DeletionResult(OneResult):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Later:
-    """What exists after a request. group: None if it is gone, or if it could not be described and `unseen` says why."""
+    """What exists after a request. group: None if it is gone, or if it could not be described and `unseen` says why;
+    because: the error behind that, if there is one."""
 
     group: GroupSnapshot | None = None
     unseen: str | None = None
+    because: KgmError | None = None
+
+    @property
+    def again(self) -> str:
+        """What to say about running the command again."""
+        return running_again(self.because)
 
     def offsets(self, target: DeletionTarget) -> Offsets:
         return {} if self.group is None else committed_of(self.group, target.topic)
@@ -101,14 +107,14 @@ def _judged(target: DeletionTarget, sender: ChangeSender[DeletionTarget], later:
             return Result.FAILED, f"the broker answered {error_name(code)}", code
         case _:
             gone = later.unseen or "it is no longer there"
-            return Result.UNKNOWN, f"the broker answered {error_name(code)}; {gone}; {_SAFE}", code
+            return Result.UNKNOWN, f"the broker answered {error_name(code)}; {gone}; {later.again}", code
 
 
 def _deleted(target: DeletionTarget, later: Later, answer: str, returned: str) -> Judgement:
     """The broker says that it deleted the target, or that it is gone after a lost answer. A later description must
     confirm that."""
     if later.unseen is not None:
-        return Result.UNKNOWN, f"the broker answered {answer}, but {later.unseen}; {_SAFE}", 0
+        return Result.UNKNOWN, f"the broker answered {answer}, but {later.unseen}; {later.again}", 0
     return (Result.RETURNED, returned, 0) if later.has(target) else (Result.REMOVED, None, 0)
 
 
@@ -118,7 +124,7 @@ def _refused(target: DeletionTarget, code: int, later: Later, *, in_doubt: bool)
     why = f"the broker answered {error_name(code)}: {_REFUSALS[ErrorCode(code)]}"
     if not in_doubt or _is_as_before(target, later):
         return Result.REFUSED, why, code
-    return Result.UNKNOWN, f"an answer was lost; then {why}; {_SAFE}", code
+    return Result.UNKNOWN, f"an answer was lost; then {why}; {later.again}", code
 
 
 def _unanswered(target: DeletionTarget, sender: ChangeSender[DeletionTarget], later: Later) -> Judgement:
@@ -129,11 +135,11 @@ def _unanswered(target: DeletionTarget, sender: ChangeSender[DeletionTarget], la
         if is_gone:
             return Result.REMOVED, "its answer was lost; it was there before and is gone", 0
         there = later.unseen or "it is still there, but the request may still take effect"
-        return Result.UNKNOWN, f"the answer was lost, and {there}; {_SAFE}", 0
+        return Result.UNKNOWN, f"the answer was lost, and {there}; {later.again}", 0
     answered, code = f"the broker answered {error_name(refusal.kafka_error)}", refusal.kafka_error
     if later.unseen is None and not is_gone:
         return Result.FAILED, f"{answered}, and it is still there", code
-    return Result.UNKNOWN, f"{answered}; {later.unseen or 'it is no longer there'}; {_SAFE}", code
+    return Result.UNKNOWN, f"{answered}; {later.unseen or 'it is no longer there'}; {later.again}", code
 
 
 def _is_as_before(target: DeletionTarget, later: Later) -> bool:

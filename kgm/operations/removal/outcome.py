@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from kgm.model.assignment import Partitions
 from kgm.model.errors import ErrorCode, KgmError, error_name
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
-from kgm.operations.change.result import Judgement, OneResult, Result
+from kgm.operations.change.result import Judgement, OneResult, Result, running_again
 from kgm.operations.removal.guard import GuardReport
 from kgm.operations.removal.liveness import NO_MEMBER, Liveness
 from kgm.operations.removal.plan import RemovalPlan, Target
@@ -90,7 +90,8 @@ class _Evidence:
 
     code: the broker's answer for it; None without an answer. in_doubt: a request for it may have been carried out
     without such an answer. after: the group afterwards; None if it could not be described, and `unseen` says why.
-    is_there: whether it is in the group afterwards; successor: another member that has its instance id by then."""
+    again: what to say about running the command again. is_there: whether it is in the group
+    afterwards; successor: another member that has its instance id by then."""
 
     target: Target
     code: int | None
@@ -98,6 +99,7 @@ class _Evidence:
     is_consumer: bool
     after: GroupSnapshot | None
     unseen: str
+    again: str
     is_there: bool
     successor: MemberSnapshot | None
     sender: LeaveGroupSender
@@ -114,6 +116,7 @@ class _Evidence:
             unseen=f"the group could not be described afterwards ({after.message})"
             if isinstance(after, KgmError)
             else "",
+            again=running_again(after if isinstance(after, KgmError) else None),
             is_there=group is not None and any(one.member_id == member.member_id for one in group.members),
             successor=_successor(member, group), sender=sender,
         )  # fmt: skip
@@ -164,7 +167,7 @@ def _judged(seen: _Evidence) -> Judgement:
             return Result.FAILED, f"the broker answered {error_name(code)}", code
         case code:
             gone = seen.unseen or "it is no longer in the group"
-            return Result.UNKNOWN, f"the broker answered {error_name(code)}; {gone}; {_SAFE}", code
+            return Result.UNKNOWN, f"the broker answered {error_name(code)}; {gone}; {seen.again}", code
 
 
 def _answered_removed(seen: _Evidence) -> Judgement:
@@ -172,7 +175,7 @@ def _answered_removed(seen: _Evidence) -> Judgement:
     has ended, its successor still has the member. So the removal counts only once a description shows it."""
     code = int(ErrorCode.NONE)
     if seen.after is None:
-        return Result.UNKNOWN, f"the broker answered that it was removed, but {seen.unseen}; {_SAFE}", code
+        return Result.UNKNOWN, f"the broker answered that it was removed, but {seen.unseen}; {seen.again}", code
     if seen.is_there:
         return Result.RETURNED, _still_there(seen), code
     if seen.successor is not None:
@@ -185,7 +188,11 @@ def _answered_absent(seen: _Evidence) -> Judgement:
     code = int(ErrorCode.UNKNOWN_MEMBER_ID)
     if seen.after is None:
         why = f"{seen.doubt}; " if seen.in_doubt else ""
-        return Result.UNKNOWN, f"{why}the broker answered that it is not a member, but {seen.unseen}; {_SAFE}", code
+        return (
+            Result.UNKNOWN,
+            f"{why}the broker answered that it is not a member, but {seen.unseen}; {seen.again}",
+            code,
+        )
     if seen.is_there and seen.is_consumer and seen.in_doubt:
         note = (
             f"{seen.doubt}, then the broker answered that it is not a member, but it is in the group: it may have "
@@ -212,13 +219,13 @@ def _answered_fenced(seen: _Evidence) -> Judgement:
     why = f"{seen.doubt}, then the broker" if seen.in_doubt else "the broker"
     answered = f"{why} answered that another member has its instance id"
     if seen.after is None:
-        return Result.UNKNOWN, f"{answered}; {seen.unseen}; {_SAFE}", code
+        return Result.UNKNOWN, f"{answered}; {seen.unseen}; {seen.again}", code
     if seen.is_there and seen.in_doubt:
-        return Result.UNKNOWN, f"{answered}, and it is in the group; {_SAFE}", code
+        return Result.UNKNOWN, f"{answered}, and it is in the group; {seen.again}", code
     if seen.is_there:
         return Result.REFUSED, f"{answered}, and it is still in the group", code
     if seen.successor is None:
-        return Result.UNKNOWN, f"{answered}, but no member has it now; {_SAFE}", code
+        return Result.UNKNOWN, f"{answered}, but no member has it now; {seen.again}", code
     if seen.in_doubt:
         return _seen_gone(seen, f"{seen.doubt}; it is gone")
     note = "the member that was seen is gone, and another one has its instance id"
@@ -245,9 +252,6 @@ def _still_there(seen: _Evidence) -> str:
     return "the broker answered that it was removed, and it is still in the group: the coordinator may have moved"
 
 
-_SAFE = "running the command again is safe"
-
-
 def _not_sent(seen: _Evidence) -> Judgement:
     """The result if no request for it has reached the broker."""
     error = seen.sender.last_error
@@ -262,16 +266,16 @@ def _unanswered(seen: _Evidence) -> Judgement:
     code = int(ErrorCode.NONE)
     if seen.target in seen.sender.lost:
         if seen.after is None:
-            return Result.UNKNOWN, f"the answer was lost, and {seen.unseen}; {_SAFE}", code
+            return Result.UNKNOWN, f"the answer was lost, and {seen.unseen}; {seen.again}", code
         if seen.is_there:
             note = "it is still in the group, but the request may still take effect"
-            return Result.UNKNOWN, f"{note}; {_SAFE}", code
+            return Result.UNKNOWN, f"{note}; {seen.again}", code
         return _seen_gone(seen, "its answer was lost; it was there before and is gone")
     refusal = seen.sender.refusal
     if refusal is None:  # the response does not contain this member
         silent = "the broker's answer does not mention it"
         if seen.after is None:
-            return Result.UNKNOWN, f"{silent}, and {seen.unseen}; {_SAFE}", code
+            return Result.UNKNOWN, f"{silent}, and {seen.unseen}; {seen.again}", code
         if not seen.was_left_alone:
             return _seen_gone(seen, f"{silent}; it was there before and is gone")
         return Result.FAILED, silent, code
@@ -279,7 +283,7 @@ def _unanswered(seen: _Evidence) -> Judgement:
     if seen.is_there:
         return Result.FAILED, f"{answered}, and it is still in the group", refusal.kafka_error
     gone = seen.unseen or "it is no longer in the group"
-    return Result.UNKNOWN, f"{answered}; {gone}; {_SAFE}", refusal.kafka_error
+    return Result.UNKNOWN, f"{answered}; {gone}; {seen.again}", refusal.kafka_error
 
 
 def _successor(member: MemberSnapshot, after: GroupSnapshot | None) -> MemberSnapshot | None:

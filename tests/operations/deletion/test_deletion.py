@@ -303,6 +303,19 @@ def test_another_cluster_at_the_same_address_is_refused(ops, world):
     assert (ops.sent(), ops.exists("g")) == (0, True)
 
 
+@pytest.mark.parametrize("carried_out", [True, False])
+def test_before_a_new_run_the_address_is_to_be_checked_if_another_cluster_answers_there(ops, world, carried_out):
+    """A new run would accept that cluster, and delete its group."""
+    ops.commit("g")
+    ops.wait(25)
+    world.between = lose(carried_out=carried_out, then=world.switch)
+    report = ops.delete("g")
+    assert (results(report), report.exit_code, ops.sent()) == ({"g": "unknown"}, 7, 1)
+    assert "another cluster answers" in report.results[0].note
+    assert "is safe" not in report.results[0].note
+    assert "check where the address leads" in report.results[0].note
+
+
 # -- the answer
 
 

@@ -108,6 +108,8 @@ def test_while_it_is_sent_the_other_cluster_is_not_asked_what_came_of_it(stage, 
     (one,) = report.results
     assert (one.result, report.exit_code) == (Result.UNKNOWN, 7)
     assert "another cluster answers at" in one.note
+    assert "is safe" not in one.note
+    assert "check where the address leads" in one.note
     assert len(stage.proxy.requests(LEAVE)) == 1
     assert [stage.members(0), stage.members(1)] == [["b"] if is_done else ["a", "b"], ["a", "b"]]
     assert [result for result, _ in stage.recorded] == ["unknown"]
