@@ -310,8 +310,11 @@ class _Deletion:
         before, topics = targets[0].group, tuple(one.topic for one in targets if one.topic is not None)
         assert before is not None
         changes = []
-        if (group.type, group.protocol_type) != (before.type, before.protocol_type):
+        if group.type != before.type:
             changes.append(f"it was a {before.type} group, and is a {group.type} group now")
+        elif group.protocol_type != before.protocol_type:
+            was, now = (one.protocol_type or "none" for one in (before, group))
+            changes.append(f"its protocol type was {was}, and is {now} now")
         again = targets_of(
             replace(self._prepared.request, topics=topics, is_stale=False), [group_id], {group_id: group}
         )

@@ -226,6 +226,12 @@ def join(world, group="g"):
     world.cluster.load()
 
 
+def join_and_end(ops):
+    """A member joins, which gives the group a protocol type, and its session ends."""
+    form_classic(ops.world.cluster, "g", ["new"])
+    ops.wait(1)
+
+
 def consumer_group(world, group="g"):
     """A member of another protocol joins, and leaves."""
     for epoch in (0, -1):
@@ -245,8 +251,9 @@ def consumer_group(world, group="g"):
         (lambda ops: ops.commit("g", 1), "its last commit was 0s ago, of orders-0"),  # the same offset again
         (lambda ops: ops.commit("g", 8, partition=3), "its last commit was 0s ago, of orders-3"),
         (lambda ops: consumer_group(ops.world), "it was a classic group, and is a consumer group now"),
+        (join_and_end, "its protocol type was none, and is consumer now"),
     ],
-    ids=["joined", "committed the same", "committed", "another protocol"],
+    ids=["joined", "committed the same", "committed", "another protocol", "joined and gone"],
 )
 def test_what_happened_since_the_verdict_is_seen(ops, meanwhile, says):
     ops.commit("g")
