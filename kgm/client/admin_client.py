@@ -240,13 +240,13 @@ class AdminClient:
         committed = self.offsets.committed(descriptions, deadline) if offsets else {}
         self._note_incomplete(bases.values(), committed)
         matched = {} if is_brief else self.offsets.matched_topics(bases.values(), deadline)
-        topics: set[str] = set().union(*matched.values())
+        topics: set[str] = set()
         partitions: set[tuple[str, int]] = set()
         lowest: Offsets = {}
         for group_id in descriptions:
             for pair, offset in committed.get(group_id, {}).items():
                 lowest[pair] = min(offset, lowest.get(pair, offset))
-            topics |= used_topics(bases[group_id].members, committed.get(group_id, {}))
+            topics |= used_topics(bases[group_id].members, committed.get(group_id, {}), matched)
             partitions |= committed.get(group_id, {}).keys()
             for member in bases[group_id].members:
                 partitions |= {(topic, p) for topic, numbers in member.assignment.items() for p in numbers}

@@ -42,6 +42,7 @@ _REBALANCING = ("PreparingRebalance", "CompletingRebalance")
 _CLASSIC_MEMBER = 0
 #: No topic is known.
 NO_TOPICS: Final[Mapping[str, TopicSnapshot]] = {}
+NO_MATCHES: Final[Mapping[str, Collection[str]]] = {}
 #: The subscriptions decoded most recently, by their bytes.
 _subscriptions: dict[bytes, Subscription | None] = {}
 _UNREAD: Any = object()
@@ -138,7 +139,7 @@ def snapshot(
     topics: Mapping[str, TopicSnapshot] = NO_TOPICS,
     session_timeout_ms: int | None = None, missing_topics: Container[str] = (),
     may_lack_offsets: bool = False, share_lags: Offsets | None = None, member_lags: bool = True,
-    matched_topics: Mapping[str, Collection[str]] | None = None,
+    matched_topics: Mapping[str, Collection[str]] = NO_MATCHES,
 ) -> GroupSnapshot:  # fmt: skip
     """One group: `group_without_offsets` completed from other APIs. member_lags: include each member's lag.
 
@@ -147,9 +148,7 @@ def snapshot(
     starts: where logs begin, for partitions with a committed offset before their end. topics: all known topics by name,
     including those of other groups. missing_topics: topics that do not exist. may_lack_offsets: as in the snapshot.
     matched_topics: the topics that match each regular expression of members."""
-    used = used_topics(base.members, committed or {})
-    if matched_topics:
-        used = used.union(*(matched_topics.get(member.regex or "", ()) for member in base.members))
+    used = used_topics(base.members, committed or {}, matched_topics)
     offsets = offset_rows(base.members, committed or {}, ends or {}, starts or {}) if committed is not None else ()
     if base.type == "share":
         offsets = _share_rows(committed or {}, ends or {}, share_lags or {})
@@ -171,11 +170,14 @@ def snapshot(
     )
 
 
-def used_topics(members: Iterable[MemberSnapshot], committed: Offsets) -> set[str]:
-    """Topics that members subscribe to or own, and topics with committed offsets."""
+def used_topics(
+    members: Iterable[MemberSnapshot], committed: Offsets, matched_topics: Mapping[str, Collection[str]]
+) -> set[str]:
+    """Topics that members subscribe to or own, and topics with committed offsets. matched_topics: as in `snapshot`."""
     used = {topic for topic, _ in committed}
     for member in members:
         used |= {*member.known_topics, *member.assignment, *(member.target_assignment or {})}
+        used.update(matched_topics.get(member.regex or "", ()))
     return used
 
 

@@ -226,6 +226,11 @@ class GroupSnapshot:
         return self.rebalance_timeout_ms if member.rebalance_timeout_ms is None else member.rebalance_timeout_ms
 
     @property
+    def static_members(self) -> int:
+        """How many members are static (KIP-345)."""
+        return sum(member.group_instance_id is not None for member in self.members)
+
+    @property
     def session_range_ms(self) -> tuple[int, int] | None:
         """The shortest and the longest session timeout of its members; None if one of them is not known."""
         every = [self.session_of(member) for member in self.members] or [self.session_timeout_ms]

@@ -181,7 +181,7 @@ def _described(cost: FleetCost, snapshot: GroupSnapshot) -> FleetCost:
         cost,
         assignor=snapshot.assignor,
         members=len(snapshot.members),
-        static_members=sum(member.group_instance_id is not None for member in snapshot.members),
+        static_members=snapshot.static_members,
         partitions=sum(count(member.assignment) for member in snapshot.members),
         session_timeout_ms=snapshot.session_timeout_ms,
     )

@@ -146,7 +146,7 @@ class GroupSeries:
         self._kind.add(1, name, snapshot.type)
         for status, count in sorted(Counter(member.status for member in snapshot.members).items()):
             self._members.add(count, name, status)
-        self._static.add(sum(member.group_instance_id is not None for member in snapshot.members), name)
+        self._static.add(snapshot.static_members, name)
         number = snapshot.generation if snapshot.type == "classic" else snapshot.assignment_epoch
         if number is not None:
             self._generation.add(number, name)

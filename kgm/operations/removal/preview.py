@@ -12,7 +12,7 @@ from kgm.assignors import GroupSpec, MemberSpec, TopicSpec, assign, has_assignor
 from kgm.assignors.server.broker_view import as_the_broker_sees
 from kgm.assignors.server.uniform import assign_uniform
 from kgm.assignors.unsupported_groups import why_unsupported
-from kgm.clients.subscribed_topics import matching, subscribed_topics
+from kgm.clients.subscribed_topics import subscribed_topics, why_unmatched
 from kgm.clients.table import SAME_ASSIGNOR, never_says_owned
 from kgm.model.assignment import Assignment, Move, Partitions, moves
 from kgm.model.client_library import PLAYED
@@ -23,8 +23,6 @@ from kgm.operations.removal.leader import LeaderAssignor, possible_leaders
 from kgm.simulation.plan.client_library import STICKY, may_forget
 from kgm.simulation.plan.starting_group import library_of
 from kgm.simulation.report.self_check import unexplained
-from kgm.text.names import in_order
-from kgm.text.wording import some
 
 #: A cooperative group revokes a partition in one rebalance and assigns it in the next (KIP-429).
 _MAX_ROUNDS = 4
@@ -118,9 +116,8 @@ def expected_moves(
     staying = [member for member in group.in_listed_order().members if member.member_id not in removed]
     if any(not member.topics and not member.regex for member in staying):
         return ExpectedMoves(moves=None)  # a subscription that cannot be decoded
-    unmatched = in_order(member.identity for member in staying if matching(member, ()) is None)
-    if unmatched:
-        return _unknown(f"kgm cannot match the regular expression of {some(unmatched)} (it needs google-re2)")
+    if (why := why_unmatched(staying)) is not None:
+        return _unknown(why)
     before = {member.identity: member.assignment for member in group.members}
     try:
         if not is_known(name):
@@ -141,6 +138,7 @@ def _assigned(
     if not staying:
         return {}
     counts = {topic.name: topic.partitions for topic in group.topics}
+    wanted = {one.member_id: tuple(sorted(counts.keys() & subscribed_topics((one,), group.topics))) for one in staying}
     owned: Assignment = {member.member_id: _owned(group, member) for member in staying}
     result = owned
     for _ in range(_MAX_ROUNDS):
@@ -149,7 +147,7 @@ def _assigned(
                 member_id=member.member_id,
                 group_instance_id=member.group_instance_id,
                 rack=member.rack,
-                topics=tuple(sorted(counts.keys() & subscribed_topics((member,), group.topics))),
+                topics=wanted[member.member_id],
                 owned=owned[member.member_id],
                 generation=1,
                 says_owned=not never_says_owned(library_of(group, member)),

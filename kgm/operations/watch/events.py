@@ -78,8 +78,7 @@ def state_text(snapshot: GroupSnapshot) -> str:
         parts.append(f"generation {snapshot.generation}")
     if snapshot.assignment_epoch is not None:
         parts.append(f"epoch {snapshot.assignment_epoch}")
-    static = sum(member.group_instance_id is not None for member in snapshot.members)
-    parts.append(f"{many(len(snapshot.members), 'member')}, {static} static")
+    parts.append(f"{many(len(snapshot.members), 'member')}, {snapshot.static_members} static")
     lag = snapshot.lag
     if lag is not None:
         parts.append(f"lag {lag}")

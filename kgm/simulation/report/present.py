@@ -4,7 +4,7 @@ plan does not cause is still to come, what a member owns is not known, or racks 
 from dataclasses import dataclass
 
 from kgm.assignors import is_cooperative
-from kgm.clients.subscribed_topics import matching, subscribed_topics
+from kgm.clients.subscribed_topics import subscribed_topics, why_unmatched
 from kgm.model.assignment import Partitions, owners
 from kgm.model.changes import owned
 from kgm.model.client_library import JAVA, LIBRDKAFKA
@@ -67,11 +67,8 @@ def _unreadable(snapshot: GroupSnapshot) -> list[str]:
 
 
 def _unmatched(snapshot: GroupSnapshot) -> list[str]:
-    unmatched = in_order(member.identity for member in snapshot.members if matching(member, ()) is None)
-    if not unmatched:
-        return []
-    whose = f"the regular expression of {some(unmatched)}"
-    return [f"kgm cannot match {whose} (it needs google-re2): its topics, and so what moves, are not known"]
+    why = why_unmatched(snapshot.members)
+    return [] if why is None else [f"{why}: its topics, and so what moves, are not known"]
 
 
 def _unowned(snapshot: GroupSnapshot) -> list[str]:

@@ -87,17 +87,12 @@ def _state_row(snapshot: GroupSnapshot, trends: Trends) -> Json:
     epoch, node = snapshot.group_epoch, snapshot.coordinator
     return {
         "group_id": snapshot.group_id, "type": snapshot.type, "state": snapshot.state, "assignor": snapshot.assignor,
-        "members": len(snapshot.members), "static_members": static_members(snapshot),
+        "members": len(snapshot.members), "static_members": snapshot.static_members,
         "epoch": snapshot.generation if epoch is None else epoch, "generation": snapshot.generation,
         "group_epoch": epoch, "lag": snapshot.lag, "lag_ms": snapshot.lag_ms,
         "trend": _trend(trends, snapshot.group_id, snapshot.offsets),
         "coordinator": None if node is None else node_text(node),
     }  # fmt: skip
-
-
-def static_members(snapshot: GroupSnapshot) -> int:
-    """How many members are static."""
-    return sum(member.group_instance_id is not None for member in snapshot.members)
 
 
 def node_text(node: CoordinatorNode) -> str:

@@ -12,7 +12,6 @@ from kgm.cli.output.groups.rows import (
     offset_rows,
     partition_row,
     state_rows,
-    static_members,
 )
 from kgm.cli.output.report import Cell, Column, MadeRows, Table, object_table
 from kgm.clients.subscribed_topics import subscribed_topics
@@ -52,7 +51,7 @@ def heading(snapshot: GroupSnapshot) -> str:
         parts.append(f"generation {snapshot.generation}")
     if snapshot.session_range_ms is not None:
         parts.append("session " + " to ".join(dict.fromkeys(map(show_duration, snapshot.session_range_ms))))
-    parts.append(f"{many(len(snapshot.members), 'member')}, {static_members(snapshot)} static")
+    parts.append(f"{many(len(snapshot.members), 'member')}, {snapshot.static_members} static")
     if snapshot.coordinator is not None:
         parts.append(f"coordinator {node_text(snapshot.coordinator)}")
     return "  ".join(parts)
@@ -70,7 +69,7 @@ def members_table(
     if folds and not verbose and has_work:
         return _process_table(snapshot, sink_tasks, heading=heading(snapshot), notes=notes)
     extra = not verbose
-    static = static_members(snapshot)
+    static = snapshot.static_members
     has_workers = any(one.sink_group == snapshot.group_id for one in sink_tasks)
     columns = {
         # One of the two ids is enough to tell members apart.
@@ -248,7 +247,7 @@ def offsets_table(
     trends: Trends = None,
 ) -> Table:  # fmt: skip
     """One row for each partition."""
-    static = static_members(snapshot)
+    static = snapshot.static_members
     columns = {
         "topic": Column(title="TOPIC"),
         "partition": Column(title="PARTITION", right=True),

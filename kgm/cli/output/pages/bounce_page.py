@@ -39,11 +39,10 @@ def bounce_page(predicted: PredictedBounce, plan_in_words: str, where: dict[str,
 
 
 def _about(snapshot: GroupSnapshot, where: dict[str, str | None] | None) -> Markup:
-    static = sum(member.group_instance_id is not None for member in snapshot.members)
     return facts([
         ("cluster", where and f"{where['id']} at {where['bootstrap']}"),
         ("group", f"{snapshot.type}, {snapshot.state}, assignor {snapshot.assignor or 'unknown'}"),
-        ("members", f"{len(snapshot.members)}, {static} static"),
+        ("members", f"{len(snapshot.members)}, {snapshot.static_members} static"),
         ("topics", ", ".join(f"{topic.name} ({topic.partitions})" for topic in snapshot.topics) or None),
     ])  # fmt: skip
 
