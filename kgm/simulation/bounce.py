@@ -13,6 +13,7 @@ from kgm.simulation.plan.starting_group import with_stated_library
 from kgm.simulation.play.draw import Draw
 from kgm.simulation.played_bounce import BounceToPlay, PlayedBounce
 from kgm.simulation.report.caveats import (
+    assumed_consumer_settings,
     assumes_topics,
     is_foreign,
     may_be_late,
@@ -115,7 +116,11 @@ def _caveats(snapshot: GroupSnapshot, simulation: Simulation, played: PlayedBoun
         *votes_caveats(group, settings, depends_on_votes=played.depends_on_votes),
         *played.caveats.open,
         *group.caveats,
-        *settings_caveats(snapshot, group, plan, settings, has_rebalances=played.has_rebalances),
+        *settings_caveats(
+            assumed_consumer_settings(snapshot, group, plan, settings),
+            depends_on_intervals=played.depends_on_intervals,
+            has_rebalances=played.has_rebalances,
+        ),
         *played.caveats.assumed,
     )
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from kgm.coordinator.contract.behavior import behavior_of
+from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.model.client_library import FRANZ_GO
 from kgm.model.errors import TimedOutError, UsageError
 from kgm.model.snapshot import GroupSnapshot
@@ -13,7 +14,15 @@ from kgm.simulation.plan.client_library import STICKY
 from kgm.simulation.plan.played_settings import broker_settings_of
 from kgm.simulation.plan.starting_group import StartingGroup
 from kgm.simulation.play.draw import SILENT_CLOSE, Draw
-from kgm.simulation.report.caveats import MIGRATION_POLICY, Caveats, caveats, session_caveats
+from kgm.simulation.report.caveats import (
+    ASSIGNMENT_INTERVAL,
+    HEARTBEAT_INTERVAL,
+    MIGRATION_POLICY,
+    Caveats,
+    assumed_consumer_settings,
+    caveats,
+    session_caveats,
+)
 from kgm.simulation.report.prediction import Ranges, TimeRange
 from kgm.simulation.report.ranges import ranges_of, stopped_range_ms, typical_of
 from kgm.simulation.simulation import FEWEST_DRAWS, Simulation
@@ -39,7 +48,8 @@ class PlayedBounce:
     is_left_to_chance: why even draws that agree prove nothing. depends_on_version: whether another version that the
     broker may run behaves differently. depends_on_policy: whether members migrate, and the broker's policy for that is
     not known. depends_on_votes: whether the broker may change to its default assignor, because it is not known which
-    members ask for the present one. caveats: without the group's own. session_caveats: about a session timeout that had
+    members ask for the present one. depends_on_intervals: whether the broker's intervals are not known, and others
+    have other outcomes. caveats: without the group's own. session_caveats: about a session timeout that had
     to be assumed. depends_on_ids: whether member ids were drawn, or members do something for which the caveats name
     them."""
 
@@ -57,6 +67,7 @@ class PlayedBounce:
     depends_on_version: bool
     depends_on_policy: bool
     depends_on_votes: bool
+    depends_on_intervals: bool
     caveats: Caveats
     session_caveats: tuple[str, ...]
     depends_on_ids: bool
@@ -66,13 +77,15 @@ class PlayedBounce:
 class BounceToPlay:
     """draws: how often to play what is random, at most. assumed_sessions: the member ids of a classic group whose
     session timeout is not known. versions: the same simulation with each other version that the broker may run, if its
-    coordinator behaves differently. policies: the same for each other migration policy that the broker may have."""
+    coordinator behaves differently. policies, intervals: the same for each other migration policy, and for the shortest
+    and longest intervals, that the broker may have."""
 
     simulation: Simulation
     draws: int
     assumed_sessions: frozenset[str]
     versions: tuple[Simulation, ...]
     policies: tuple[Simulation, ...] = ()
+    intervals: tuple[Simulation, ...] = ()
 
     @classmethod
     def of(cls, snapshot: GroupSnapshot, plan: Plan, simulation: Simulation, draws: int) -> "BounceToPlay":
@@ -85,6 +98,7 @@ class BounceToPlay:
             assumed_sessions=frozenset(unknown) if is_assumed else frozenset(),
             versions=tuple(_with_other_versions(snapshot, plan, simulation)),
             policies=_with_other_policies(snapshot, simulation),
+            intervals=_with_other_intervals(snapshot, simulation),
         )
 
     def play(self) -> PlayedBounce:
@@ -99,7 +113,8 @@ class BounceToPlay:
         deleted = _when_deleted(simulation, (*drawn, *extreme))
         versions = _of_other_brokers(self.versions, drawn, max(FEWEST_DRAWS, len(drawn)))
         refusing = _of_other_brokers(self.policies, drawn, max(FEWEST_DRAWS, len(drawn) // len(_OTHER_POLICIES)))
-        others = (*versions, *refusing, *_of_other_voters(simulation, drawn))
+        at_other_intervals = self._at_other_intervals(drawn)
+        others = (*versions, *refusing, *at_other_intervals, *_of_other_voters(simulation, drawn))
         extremes = (*extreme, *shorter, *led, *deleted, *others, *_of_other_clients(simulation, drawn))
         every = (*drawn, *extremes)
         is_certain = simulation.is_certain(drawn[0])
@@ -119,10 +134,19 @@ class BounceToPlay:
             depends_on_version=bool(versions),
             depends_on_policy=bool(self.policies),
             depends_on_votes=_may_lose_votes(simulation, drawn),
+            depends_on_intervals=bool(_other_than(drawn, lambda: at_other_intervals)),
             caveats=caveats(group, simulation.plan, simulation.settings, (*drawn, *extreme), is_certain=is_certain),
             session_caveats=session_caveats(shorter, SHORTEST_SESSION_MS),
             depends_on_ids=any(map(_depends_on_ids, every)),
         )
+
+    def _at_other_intervals(self, drawn: Sequence[Draw]) -> Sequence[Draw]:
+        """Draws at each other interval, also if only times differ: partitions stop for longer. None if nothing is
+        assigned: then intervals do not matter."""
+        if not any(draw.rebalances or draw.generations for draw in drawn):
+            return ()
+        share = len(drawn) // max(1, len(self.intervals))
+        return [draw for other in self.intervals for draw in _played_with(other, other.group, share)]
 
 
 def _depends_on_ids(draw: Draw) -> bool:
@@ -154,6 +178,23 @@ def _with_other_policies(snapshot: GroupSnapshot, simulation: Simulation) -> tup
         replace(simulation, settings=replace(settings, group_consumer_migration_policy=policy))
         for policy in _OTHER_POLICIES
     )
+
+
+def _with_other_intervals(snapshot: GroupSnapshot, simulation: Simulation) -> tuple[Simulation, ...]:
+    """The simulation with the shortest and the longest intervals between target assignments (KIP-1263) and between
+    heartbeats that a broker allows by default, where the broker's own are not known."""
+    settings = simulation.settings
+    assumed = assumed_consumer_settings(snapshot, simulation.group, simulation.plan, settings)
+    others: list[BrokerSettings] = []
+    if ASSIGNMENT_INTERVAL in assumed:
+        others += (
+            replace(settings, group_consumer_assignment_interval_ms=settings.group_consumer_min_assignment_interval_ms),
+            replace(settings, group_consumer_assignment_interval_ms=settings.group_consumer_max_assignment_interval_ms),
+        )
+    if HEARTBEAT_INTERVAL in assumed:  # the default one is the shortest
+        longest_ms = settings.group_consumer_max_heartbeat_interval_ms
+        others.append(replace(settings, group_consumer_heartbeat_interval_ms=longest_ms))
+    return tuple(replace(simulation, settings=other) for other in others)
 
 
 def _with_shorter_session(

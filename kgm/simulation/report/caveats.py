@@ -123,24 +123,30 @@ def version_caveats(snapshot: GroupSnapshot, plan: Plan, *, depends_on_version: 
     return (text,)
 
 
-def settings_caveats(
-    snapshot: GroupSnapshot, group: StartingGroup, plan: Plan, settings: BrokerSettings, *, has_rebalances: bool
-) -> tuple[str, ...]:  # fmt: skip
-    """Which settings of the broker of a consumer group are assumed, because a snapshot has none. Not of a group without
-    a coordinator, which is made up. has_rebalances: whether any draw has a rebalance or another generation."""
-    is_consumer = group.protocol is GroupProtocol.CONSUMER or plan.migrate
-    if not (is_consumer and has_rebalances) or snapshot.coordinator is None:
-        return ()
+def assumed_consumer_settings(
+    snapshot: GroupSnapshot, group: StartingGroup, plan: Plan, settings: BrokerSettings
+) -> list[str]:
+    """The settings of the broker of a consumer group that are not known. None for a group without a coordinator, which
+    is made up: its broker has Kafka's defaults."""
+    if not (group.protocol is GroupProtocol.CONSUMER or plan.migrate) or snapshot.coordinator is None:
+        return []
     known = {*plan.settings}
     if plan.heartbeat_interval_ms is not None:
         known.add(HEARTBEAT_INTERVAL)
     if not settings.behavior.has_assignment_interval:
         known.add(ASSIGNMENT_INTERVAL)
-    unknown = [name for name in _OF_CONSUMERS if name not in known]
-    if not unknown:
+    return [name for name in _OF_CONSUMERS if name not in known]
+
+
+def settings_caveats(assumed: Sequence[str], *, depends_on_intervals: bool, has_rebalances: bool) -> tuple[str, ...]:
+    """What the settings of the broker of a consumer group change that are not known (`assumed_consumer_settings`).
+    depends_on_intervals: whether other intervals have other outcomes. has_rebalances: whether any draw has a rebalance
+    or another generation."""
+    if not (assumed and has_rebalances):
         return ()
-    names = " and ".join(filter(None, (", ".join(unknown[:-1]), unknown[-1])))
-    return (f"Kafka's defaults are assumed for the broker's {names} (--set)",)
+    names = " and ".join(filter(None, (", ".join(assumed[:-1]), assumed[-1])))
+    ranged = ". The ranges include the shortest and longest intervals" if depends_on_intervals else ""
+    return (f"Kafka's defaults are assumed for the broker's {names} (--set){ranged}",)
 
 
 def policy_caveats(*, depends_on_policy: bool) -> tuple[str, ...]:
