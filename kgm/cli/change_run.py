@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
 import typer
 
@@ -27,29 +27,11 @@ if TYPE_CHECKING:
     from kgm.client import AdminClient
     from kgm.operations.audit.audit_log import AuditTrail
     from kgm.operations.change.carrying_out import StaleVerdictError
-    from kgm.operations.change.report import ChangeReport
+    from kgm.operations.change.report import ChangeReport, PreparedChange
 
 #: The result for one id.
 R = TypeVar("R", bound=Any)
-
-
-class Prepared(Protocol[R]):
-    """What a change would do, and whether kgm allows it."""
-
-    @property
-    def warnings(self) -> tuple[str, ...]: ...
-
-    @property
-    def errors(self) -> tuple[KgmError, ...]: ...
-
-    @property
-    def refusal(self) -> RefusedError | None: ...
-
-    @property
-    def results(self) -> list[R]: ...
-
-
-P = TypeVar("P", bound=Prepared[Any])
+P = TypeVar("P", bound="PreparedChange[Any]")
 
 
 def refuse_without_terminal(nothing: str, *, dry_run: bool, yes: bool, group_id: str | None) -> None:
@@ -67,11 +49,11 @@ class ChangeRun(ABC, Generic[P, R]):
     """One run against a cluster. However it ends, it prints a report and returns an exit code."""
 
     def __init__(
-        self, connected: AdminClient, options: RunOptions, *, group_ids: Sequence[str], ignore_missing: bool,
+        self, connected: AdminClient, options: RunOptions, *, group_ids: Sequence[str],
         dry_run: bool, yes: bool, audit: bool,
     ) -> None:  # fmt: skip
         self._cluster, self._options = connected, options
-        self._group_ids, self._ignore_missing = group_ids, ignore_missing
+        self._group_ids = group_ids
         self._dry_run, self._yes, self._audit = dry_run, yes, audit
         self._notices = Notices()
 
@@ -104,10 +86,6 @@ class ChangeRun(ABC, Generic[P, R]):
     @abstractmethod
     def _hint(self, prepared: P) -> str:
         """A command that would do it despite the refusal."""
-
-    @abstractmethod
-    def _summary(self, prepared: P, code: int) -> KgmError:
-        """The error for a dry run of a change that would not be done completely."""
 
     @abstractmethod
     def _report(self, prepared: P, results: Sequence[R], warnings: Sequence[str]) -> Report: ...
@@ -181,13 +159,8 @@ class ChangeRun(ABC, Generic[P, R]):
         self._finish(prepared, report.results, report.error, code, warnings=report.warnings)
 
     def _end_dry_run(self, prepared: P) -> NoReturn:
-        from kgm.operations.change.result import ending
-
-        code, error = ending(
-            prepared.results, prepared.errors, ignore_missing=self._ignore_missing,
-            summary=lambda code: self._summary(prepared, code),
-        )  # fmt: skip
-        self._finish(prepared, prepared.results, error, code)
+        report = prepared.report(prepared.results, is_dry_run=True)
+        self._finish(prepared, report.results, report.error, report.exit_code)
 
     def _audit_trail(self) -> AuditTrail:
         """The audit log; on a read-only file system, lines on stderr. Raises RefusedError."""

@@ -14,7 +14,6 @@ from kgm.cli.options.shared_options import cluster_options
 from kgm.cli.options.words import topic_names
 from kgm.cli.output.report import Report, cluster_json, object_table
 from kgm.cli.stop_signal import interrupted_by_signals
-from kgm.model.errors import KgmError
 from kgm.text.shell import shell_word
 from kgm.text.wording import group_command, many, partitions_text, typed
 
@@ -115,9 +114,7 @@ class _Run(ChangeRun["PreparedDeletion", "DeletionResult"]):
     """One deletion."""
 
     def __init__(self, connected: AdminClient, request: DeletionRequest, options: RunOptions, **how: bool) -> None:
-        super().__init__(
-            connected, options, group_ids=request.group_ids, ignore_missing=request.ignore_missing, **how
-        )  # fmt: skip
+        super().__init__(connected, options, group_ids=request.group_ids, **how)
         self._request = request
 
     @property
@@ -165,11 +162,6 @@ class _Run(ChangeRun["PreparedDeletion", "DeletionResult"]):
 
     def _outdated(self, prepared: PreparedDeletion, error: StaleVerdictError) -> PreparedDeletion:
         return prepared.forbidding(error)
-
-    def _summary(self, prepared: PreparedDeletion, code: int) -> KgmError:
-        from kgm.operations.deletion.deletion import summary
-
-        return summary(prepared, prepared.results, code, is_dry_run=True)
 
     def _hint(self, prepared: PreparedDeletion) -> str:
         """How to delete the groups that are allowed, and what would make the others deletable."""

@@ -16,7 +16,6 @@ from kgm.cli.options.shared_options import cluster_options
 from kgm.cli.options.words import listed_ids
 from kgm.cli.output.report import Column, Report, cluster_json, object_table
 from kgm.cli.stop_signal import interrupted_by_signals
-from kgm.model.errors import KgmError
 from kgm.text.wording import group_command, many
 
 if TYPE_CHECKING:
@@ -126,9 +125,7 @@ class _Run(ChangeRun["PreparedRemoval", "MemberResult"]):
     """One removal."""
 
     def __init__(self, connected: AdminClient, request: RemovalRequest, options: RunOptions, **how: bool) -> None:
-        super().__init__(
-            connected, options, group_ids=[request.group_id], ignore_missing=request.ignore_missing, **how
-        )  # fmt: skip
+        super().__init__(connected, options, group_ids=[request.group_id], **how)
         self._request = request
 
     @property
@@ -177,11 +174,6 @@ class _Run(ChangeRun["PreparedRemoval", "MemberResult"]):
 
         assert isinstance(error, StaleLivenessError)
         return prepared.with_verdicts(error.report, error)
-
-    def _summary(self, prepared: PreparedRemoval, code: int) -> KgmError:
-        from kgm.operations.removal.removal import summary
-
-        return summary(prepared, prepared.results, code, is_dry_run=True)
 
     def _hint(self, prepared: PreparedRemoval) -> str:
         from kgm.operations.removal.guard import missing_flags, proof_window_ms

@@ -1,14 +1,14 @@
-"""The result of a change for each requested id, and the resulting exit code and error."""
+"""The result of a change for each requested id, and the resulting exit code."""
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from kgm.client.failures import OtherClusterError
-from kgm.model.errors import KgmError, PartialError
+from kgm.model.errors import KgmError
 
 
 class Result(enum.StrEnum):
@@ -60,24 +60,6 @@ def has_changed(results: Sequence[OneResult]) -> bool:
     """Whether anything was changed, or may have been."""
     changing = {Result.REMOVED, Result.RETURNED, Result.UNKNOWN}
     return any(one.result in changing or one.in_doubt for one in results)
-
-
-def ending(
-    results: Sequence[OneResult],
-    errors: Sequence[KgmError],
-    *,
-    ignore_missing: bool,
-    summary: Callable[[int], KgmError],
-) -> tuple[int, KgmError | None]:
-    """The exit code of a run, and the error that has it. errors: what was named and does not exist; the first one is
-    the error if the exit code is its own. summary: makes the error for the whole run from the exit code."""
-    code = exit_code(results, ignore_missing=ignore_missing)
-    if errors and not code:
-        is_done = has_changed(results) or any(one.result is Result.PLANNED for one in results)
-        code = PartialError.exit_code if is_done else errors[0].exit_code
-    if not code:
-        return 0, None
-    return code, errors[0] if errors and errors[0].exit_code == code else summary(code)
 
 
 def running_again(unseen_because: KgmError | None) -> str:

@@ -28,8 +28,8 @@ from kgm.operations.change.carrying_out import (
 )
 from kgm.operations.change.operator import HumanOperator, signed
 from kgm.operations.change.record import ChangeRecord
-from kgm.operations.change.report import ChangeReport
-from kgm.operations.change.result import Result, ending, has_changed
+from kgm.operations.change.report import ChangeReport, PreparedChange, summary_of
+from kgm.operations.change.result import Result, has_changed
 from kgm.operations.change.sender import ChangeSender
 from kgm.operations.deletion.idleness import (
     NOT_LOOKED,
@@ -56,15 +56,12 @@ _MOST_LOOKS: Final = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PreparedDeletion:
+class PreparedDeletion(PreparedChange[DeletionResult]):
     """What would be deleted, and whether it may be. watches: the watches that gave the verdicts, by group id."""
 
     request: DeletionRequest
     targets: tuple[DeletionTarget, ...]
     idleness: Mapping[DeletionTarget, Idleness]
-    warnings: tuple[str, ...] = ()
-    errors: tuple[KgmError, ...] = ()
-    refusal: RefusedError | None = None
     watches: Mapping[str, IdleWatch] = field(default_factory=dict, repr=False, compare=False)
 
     @property
@@ -93,7 +90,6 @@ class PreparedDeletion:
 
     @property
     def results(self) -> list[DeletionResult]:
-        """The result for each id, in the order of the request: planned, absent, or refused."""
         rows = []
         for target in self.targets:
             why, idle = self.why_not(target), self.idleness.get(target, NOT_LOOKED)
@@ -104,6 +100,23 @@ class PreparedDeletion:
             else:
                 rows.append(DeletionResult(target=target, result=Result.REFUSED, idleness=idle, note=why))
         return rows
+
+    def summary(self, results: Sequence[DeletionResult], code: int, *, is_dry_run: bool) -> KgmError:
+        rest = [one for one in results if one.result not in (Result.REMOVED, Result.PLANNED)]
+        told = {one.target.group_id for one in rest}
+        done = sum(one.result is Result.REMOVED for one in results)
+        if is_dry_run and not rest:
+            message = "not all that was named exists"
+        elif is_dry_run:
+            message = f"{len(rest)} of {len(results)} would not be deleted"
+        elif done:
+            message = f"{done} of {len(results)} were deleted"
+        elif code == PartialError.exit_code:
+            message = "the outcome is unknown"
+        else:
+            message = "nothing was deleted"
+        missing = [one for one in self.errors if one.group_id not in told]
+        return summary_of(message, code, rest, missing, told.pop() if len(told) == 1 else None)
 
 
 # -- before ------------------------------------------------------------------------------------------------------------
@@ -216,7 +229,7 @@ def execute(
     if prepared.refusal is not None:
         raise prepared.refusal
     if not prepared.present:
-        return _report(prepared, prepared.results, ())
+        return prepared.report(prepared.results)
     names = some(dict.fromkeys(one.group_id for one in prepared.present))
     record = ChangeRecord(
         audit, operator, cluster, action=DELETION, nothing="nothing was deleted",
@@ -283,7 +296,7 @@ class _Deletion:
         self._record.write_results([(one.result, one.error, one.note) for one in present])
         unwritten = self._record.unwritten_because
         warnings = [] if unwritten is None else [f"the outcome is not in the audit log: {unwritten}"]
-        return _report(self._prepared, results, warnings, interrupted=self._interrupted)
+        return self._prepared.report(results, warnings, interrupted=self._interrupted)
 
     def _change(self, group_id: str, targets: list[DeletionTarget]) -> None:
         """Raises KgmError if nothing was sent for this group, or if the broker refused a whole request."""
@@ -408,38 +421,3 @@ class _Deletion:
 
 def _shown(later: Later) -> tuple[bool, dict[tuple[str, int], int]]:
     return later.group is None, {} if later.group is None else committed_of(later.group)
-
-
-def _report(
-    prepared: PreparedDeletion, results: Sequence[DeletionResult], warnings: Sequence[str], *, interrupted: bool = False
-) -> ChangeReport[DeletionResult]:
-    code, error = ending(
-        results, prepared.errors, ignore_missing=prepared.request.ignore_missing,
-        summary=lambda code: summary(prepared, results, code),
-    )  # fmt: skip
-    return ChangeReport(
-        results=tuple(results), exit_code=code, error=error, warnings=tuple(warnings), interrupted=interrupted
-    )
-
-
-def summary(
-    prepared: PreparedDeletion, results: Sequence[DeletionResult], code: int, *, is_dry_run: bool = False
-) -> KgmError:
-    """One error for the whole run; its facts list what was not deleted, and why, and what does not exist."""
-    rest = [one for one in results if one.result not in (Result.REMOVED, Result.PLANNED)]
-    facts = [f"{one.target.id}: {one.result}{f', {one.note}' if one.note else ''}" for one in rest]
-    told = {one.target.group_id for one in rest}
-    facts += [one.message for one in prepared.errors if one.group_id not in told]
-    done = sum(one.result is Result.REMOVED for one in results)
-    if is_dry_run and not rest:
-        message = "not all that was named exists"
-    elif is_dry_run:
-        message = f"{len(rest)} of {len(results)} would not be deleted"
-    elif done:
-        message = f"{done} of {len(results)} were deleted"
-    elif code == PartialError.exit_code:
-        message = "the outcome is unknown"
-    else:
-        message = "nothing was deleted"
-    kind = {3: NotFoundError, 6: RefusedError, 7: PartialError}.get(code, KgmError)
-    return kind(message, facts=facts, group_id=told.pop() if len(told) == 1 else None)

@@ -28,8 +28,8 @@ from kgm.operations.change.carrying_out import (
 )
 from kgm.operations.change.operator import HumanOperator, signed
 from kgm.operations.change.record import ChangeRecord
-from kgm.operations.change.report import ChangeReport
-from kgm.operations.change.result import Result, ending
+from kgm.operations.change.report import ChangeReport, PreparedChange, summary_of
+from kgm.operations.change.result import Result
 from kgm.operations.removal import consequences, guard
 from kgm.operations.removal.guard import GuardReport, GuardWatch
 from kgm.operations.removal.liveness import Liveness, LivenessVerdict
@@ -50,20 +50,16 @@ RETURN_MS: Final = {"classic": 4_000, "consumer": 6_000}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PreparedRemoval:
+class PreparedRemoval(PreparedChange[MemberResult]):
     """What a removal would do, and whether it is allowed.
 
-    moves: who gets which partitions, as far as that is known. warnings: what else will happen. refusal: why a guard
-    forbids it; None if it is allowed. errors: ids or groups that do not exist. watch: the watch that gave the verdicts
-    and looks again before a request is sent; None if there is no member to remove."""
+    moves: who gets which partitions, as far as that is known. watch: the watch that gave the verdicts and looks again
+    before a request is sent; None if there is no member to remove."""
 
     request: RemovalRequest
     plan: RemovalPlan
     guard: GuardReport
     moves: ExpectedMoves
-    warnings: tuple[str, ...] = ()
-    errors: tuple[KgmError, ...] = ()
-    refusal: RefusedError | None = None
     watch: GuardWatch | None = field(default=None, repr=False, compare=False)
 
     def with_verdicts(self, report: GuardReport, refusal: RefusedError | None) -> PreparedRemoval:
@@ -76,7 +72,6 @@ class PreparedRemoval:
 
     @property
     def results(self) -> list[MemberResult]:
-        """The result for each id, in the order of the request: planned, absent, or refused."""
         rows = planned_results(self.plan, self.liveness)
         if self.refusal is None:
             return rows
@@ -96,6 +91,25 @@ class PreparedRemoval:
                 return not self.request.assume_stopped
             case LivenessVerdict.STOPPED:
                 return False
+
+    def summary(self, results: Sequence[MemberResult], code: int, *, is_dry_run: bool) -> KgmError:
+        removed = sum(one.result is Result.REMOVED for one in results)
+        rest = [one for one in results if one.result not in (Result.REMOVED, Result.PLANNED)]
+        group_id = self.request.group_id
+        returned = sum(one.result is Result.RETURNED for one in results)
+        if is_dry_run and not rest:
+            message = f"not all that was named is in group {group_id!r}"
+        elif is_dry_run:
+            message = f"{len(rest)} of {len(results)} members of group {group_id!r} would not be removed"
+        elif returned:
+            message = f"{returned} of {len(results)} members of group {group_id!r} came back"
+        elif removed:
+            message = f"{removed} of {len(results)} members of group {group_id!r} were removed"
+        elif code == PartialError.exit_code:
+            message = f"the outcome is unknown for members of group {group_id!r}"
+        else:
+            message = f"nothing was removed from group {group_id!r}"
+        return summary_of(message, code, rest, self.errors, group_id)
 
 
 # -- before ------------------------------------------------------------------------------------------------------------
@@ -216,7 +230,7 @@ def execute(
     if prepared.refusal is not None:
         raise prepared.refusal
     if not prepared.plan.present:
-        return _report(prepared, prepared.results, ())
+        return prepared.report(prepared.results)
     reason = signed(prepared.request.reason, operator)
     record = ChangeRecord(
         audit, operator, cluster, action=REMOVAL, nothing=f"nothing was removed from group {group_id!r}", reason=reason,
@@ -276,7 +290,7 @@ class _Execution:
         results = self._wait_for_returns(results)
         present = [one for one in results if one.target.member is not None]
         self._record.write_results([(one.result, one.error, one.note) for one in present])
-        return _report(self._prepared, results, self._warnings(), interrupted=self._interrupted)
+        return self._prepared.report(results, self._warnings(), interrupted=self._interrupted)
 
     def _look_again(self) -> frozenset[str]:
         """The ids of members that have left since. Raises KgmError if nothing may be sent."""
@@ -353,42 +367,3 @@ class _Execution:
         if self._sender.version is not None and self._sender.version < REASON_VERSION:
             warnings.append("this broker takes no reason (LeaveGroup v5, Kafka 3.2); it was left out")
         return tuple(warnings)
-
-
-def _report(
-    prepared: PreparedRemoval, results: Sequence[MemberResult], warnings: Iterable[str], *, interrupted: bool = False
-) -> ChangeReport[MemberResult]:
-    code, error = ending(
-        results, prepared.errors, ignore_missing=prepared.request.ignore_missing,
-        summary=lambda code: summary(prepared, results, code),
-    )  # fmt: skip
-    return ChangeReport(
-        results=tuple(results), exit_code=code, error=error, warnings=tuple(warnings), interrupted=interrupted
-    )
-
-
-def summary(
-    prepared: PreparedRemoval, results: Sequence[MemberResult], code: int, *, is_dry_run: bool = False
-) -> KgmError:
-    """One error for the whole run; its facts list the members that were not removed, and why, and what does not
-    exist."""
-    removed = sum(one.result is Result.REMOVED for one in results)
-    rest = [one for one in results if one.result not in (Result.REMOVED, Result.PLANNED)]
-    facts = [f"{one.target.id}: {one.result}{f', {one.note}' if one.note else ''}" for one in rest]
-    facts += [one.message for one in prepared.errors]
-    group_id = prepared.request.group_id
-    kind = {3: NotFoundError, 6: RefusedError, 7: PartialError}.get(code, KgmError)
-    returned = sum(one.result is Result.RETURNED for one in results)
-    if is_dry_run and not rest:
-        message = f"not all that was named is in group {group_id!r}"
-    elif is_dry_run:
-        message = f"{len(rest)} of {len(results)} members of group {group_id!r} would not be removed"
-    elif returned:
-        message = f"{returned} of {len(results)} members of group {group_id!r} came back"
-    elif removed:
-        message = f"{removed} of {len(results)} members of group {group_id!r} were removed"
-    elif code == PartialError.exit_code:
-        message = f"the outcome is unknown for members of group {group_id!r}"
-    else:
-        message = f"nothing was removed from group {group_id!r}"
-    return kind(message, facts=facts, group_id=group_id)
