@@ -88,6 +88,23 @@ class GroupPoller:
                 self._last.put(group_id, last)
             yield group_id, self._of(group_id, seen_now, recorded, last)
 
+    def poll_once(self) -> Iterator[tuple[str, PolledGroup]]:
+        """The same if there is no second poll: nothing is kept. The log is read after the first groups are described,
+        so it may be behind for the others. Raises KgmError if no broker answers."""
+        self._cluster.renew(self._budget_ms)
+        records: KeptGroups[Sequence[RawRecord]] | None = None
+
+        def describe(part: Sequence[str]) -> list[GroupSnapshot | KgmError]:
+            nonlocal records
+            answers = self._cluster.describe_groups(part, offsets=self._offsets)
+            if records is None and any(map(_is_classic, answers)):
+                records = self._tail.read(self._cluster.deadline.part(_LOG_SHARE))
+            return answers
+
+        for group_id, seen in zip(self.group_ids, in_parts(self._cluster, self.group_ids, describe), strict=True):
+            recorded = _recorded(group_id, records)
+            yield group_id, self._of(group_id, seen, recorded, recorded[-1] if recorded else None)
+
     def _keeper(self) -> KeptGroups[Any]:
         return KeptGroups(is_packed=self._is_packed)
 
@@ -109,35 +126,6 @@ class GroupPoller:
             log_unreadable_because=self._tail.unreadable_because,
             log_interrupted_because=self._tail.interrupted(group_id),
             skipped=group_id in self._tail.skipped,
-        )
-
-
-def poll_once(cluster: AdminClient, group_ids: Sequence[str], *, budget_ms: int) -> Iterator[PolledGroup]:
-    """What the first poll of a `GroupPoller` shows, one group at a time, if there is no second poll: nothing is kept.
-    The log is read after the first groups are described, so it may be behind for the others. Raises KgmError if no
-    broker answers."""
-    cluster.renew(budget_ms)
-    tail = GroupRecordTail(cluster, group_ids)
-    records: KeptGroups[Sequence[RawRecord]] | None = None
-
-    def describe(part: Sequence[str]) -> list[GroupSnapshot | KgmError]:
-        nonlocal records
-        answers = cluster.describe_groups(part)
-        if records is None and any(map(_is_classic, answers)):
-            records = tail.read(cluster.deadline.part(_LOG_SHARE))
-        return answers
-
-    for group_id, seen in zip(group_ids, in_parts(cluster, group_ids, describe), strict=True):
-        if isinstance(seen, KgmError) or seen.type != "classic":
-            yield PolledGroup(seen=seen)
-            continue
-        recorded = _recorded(group_id, records)
-        group = completed_from_record(seen, recorded[-1].group) if recorded else seen
-        yield PolledGroup(
-            seen=group,
-            recorded=recorded,
-            log_unreadable_because=tail.unreadable_because,
-            log_interrupted_because=tail.interrupted(group_id),
         )
 
 

@@ -13,7 +13,7 @@ from itertools import islice
 
 from kgm.client import AdminClient
 from kgm.client.in_parts import PART, KeptGroups
-from kgm.client.poller import GroupPoller, poll_once
+from kgm.client.poller import GroupPoller, PolledGroup
 from kgm.model.errors import KgmError, NotFoundError
 from kgm.operations.doctor.diagnosis import diagnose
 from kgm.operations.doctor.findings import Finding
@@ -83,8 +83,7 @@ class GroupCollector:
             errors += selection.errors
             # Groups of a broker that did not answer are not gone.
             known = self._watched.group_ids if selection.errors else ()
-            observe = self._observe_once if request.is_once and not request.with_times else self._observe
-            failed = observe(list(dict.fromkeys([*selection.group_ids, *known])), series)
+            failed = self._observe(list(dict.fromkeys([*selection.group_ids, *known])), series)
             errors += [*failed, *self.cluster.offsets.failures()]
             self._forget_gone(failed)
             self._examine(series.group_ids)
@@ -102,17 +101,6 @@ class GroupCollector:
             log_unread_because=self._log_unread_because,
         )
 
-    def _observe_once(self, group_ids: Sequence[str], series: GroupSeries) -> list[KgmError]:
-        """Describe the groups without keeping any. Returns what failed; raises KgmError."""
-        errors = []
-        for polled in poll_once(self.cluster, group_ids, budget_ms=self.request.budget_ms):
-            self._log_unread_because = self._log_unread_because or polled.log_unread_because
-            if isinstance(polled.seen, KgmError):
-                errors.append(polled.seen)
-            else:
-                series.add(ExportedGroup(snapshot=polled.seen, rebalances=0, handovers=0))
-        return errors
-
     def _observe(self, group_ids: Sequence[str], series: GroupSeries) -> list[KgmError]:
         """Describe the groups, and read what was recorded about them since the last collection. Returns what failed."""
         if self._poller is None:
@@ -122,22 +110,26 @@ class GroupCollector:
             self._poller.follow(group_ids)
         self._log_unread_because = None
         errors: list[KgmError] = []
-        rows = self._observed(self._poller, errors)
+        # The time to read records of topics would count toward the time of the descriptions.
+        is_kept = self.request.with_times or not self.request.is_once
+        polls = self._poller.poll_in_turn() if is_kept else self._poller.poll_once()
+        rows = self._observed(polls, errors)
         while part := list(islice(rows, PART)):
             for row in self._with_times(part):
                 series.add(row)
         return errors
 
-    def _observed(self, poller: GroupPoller, errors: list[KgmError]) -> Iterator[ExportedGroup]:
+    def _observed(self, polls: Iterator[tuple[str, PolledGroup]], errors: list[KgmError]) -> Iterator[ExportedGroup]:
         """Each group that could be described. errors: receives an error for each of the others."""
         before, self._watched = self._watched, KeptGroups()
-        for group_id, polled in poller.poll_in_turn():
+        for group_id, polled in polls:
             self._log_unread_because = self._log_unread_because or polled.log_unread_because
             watched = before.take(group_id) or WatchedGroup(group_id=group_id)
             watched.observe(polled, round(self.clock() * 1000))
             # Only screens need these, and the names of dynamic members would pile up.
             watched.last_events.clear()
-            self._watched.put(group_id, watched)
+            if not self.request.is_once:
+                self._watched.put(group_id, watched)
             if isinstance(polled.seen, KgmError):
                 errors.append(polled.seen)
             else:
