@@ -122,7 +122,6 @@ def _show(
     from kgm.operations.top.reader import FleetReader
 
     fleet = Fleet(connected, request)
-    is_limited = options.origins.get("timeout") == "flag"
 
     def reader(notify: Callable[[], None]) -> FleetReader:
         budget_ms = min(_ROUND_MS, options.timeout_ms)
@@ -131,7 +130,7 @@ def _show(
     title = connected.bootstrap + ("" if request.pattern is None else f"  {request.pattern}")
     screen = TopScreen(
         options, TopView(title=title, order=order), reader, interval_ms=interval_ms,
-        duration_ms=options.timeout_ms if is_limited else None,
+        duration_ms=options.given_timeout_ms,
     )  # fmt: skip
     with interrupted_by_signals():
         screen.run()

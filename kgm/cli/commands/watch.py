@@ -142,11 +142,10 @@ def _limits(interval: str, until: str | None, count: int | None, options: RunOpt
     interval_ms = parse_duration(interval, "--interval")
     if interval_ms < _SHORTEST_INTERVAL_MS:
         raise UsageError(f"--interval: {interval} is shorter than {show_duration(_SHORTEST_INTERVAL_MS)}")
-    is_limited = options.origins.get("timeout") == "flag"
     return WatchLimits(
         interval_ms=interval_ms,
         goal=None if until is None else Goal(until),
-        duration_ms=options.timeout_ms if is_limited else None,
+        duration_ms=options.given_timeout_ms,
         looks=count,
     )
 

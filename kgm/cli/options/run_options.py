@@ -32,9 +32,9 @@ class RunOptions(OutputOptions):
 
     @property
     def given_timeout_ms(self) -> int | None:
-        """The time limit of a simulation of many groups or many plans: without --timeout there is none, because a fleet
-        may take long, and the same seed must give the same result everywhere. Prediction of a single plan always has a
-        limit: a plan may last for years, and a note says if there were fewer draws."""
+        """The time limit of a screen and of a simulation of many groups or plans: without --timeout there is none, as a
+        fleet may take long, and the same seed must give the same result everywhere. Prediction of a single plan always
+        has a limit: a plan may last for years, and a note says if there were fewer draws."""
         return self.timeout_ms if self.origins.get("timeout") == "flag" else None
 
     def bootstrap_for(self, *, reads_only: bool) -> str:
