@@ -14,7 +14,6 @@ _NAMES = ("group", "groups", "group_option")
 #: {command parameter with what values must match: its option}.
 _MATCHED = {
     "match": "--match", "patterns": "--match-members", "match_members": "--match-members", "client_id": "--client-id",
-    "rack": "--rack",
 }  # fmt: skip
 
 
@@ -24,8 +23,6 @@ def check_group_names(values: Mapping[str, Any]) -> None:
     for name in (*_NAMES, *_MATCHED):
         value = values.get(name)
         for text in [value] if isinstance(value, str) else value or ():
-            if name == "rack" and not text.strip():
-                raise UsageError("--rack: the value is empty", hint="is a shell variable unset?")
             if name in _MATCHED and not text.strip():
                 option = _MATCHED[name]
                 hint = f"an empty pattern never means all; {option} '*' does"

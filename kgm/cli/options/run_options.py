@@ -150,7 +150,7 @@ def refuse_empty(values: Mapping[str, Any], *names: str) -> None:
     on the cluster of another source, without the profile's `expect_cluster_id`; a file would be the folder `.`."""
     for name in names:
         value = values.get(name)
-        if value is not None and not value.strip():
+        if any(not text.strip() for text in ([value] if isinstance(value, str) else value or ())):
             option = f"--{name.replace('_', '-')}"
             raise UsageError(f"{option}: the value is empty", hint="is a shell variable unset?")
 

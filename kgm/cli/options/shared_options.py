@@ -17,7 +17,7 @@ from click.core import ParameterSource
 
 from kgm.cli.invocation import Ended
 from kgm.cli.options.group_names import check_group_names
-from kgm.cli.options.run_options import RunOptions, run_options
+from kgm.cli.options.run_options import RunOptions, refuse_empty, run_options
 from kgm.cli.output.output_options import FORMATS
 from kgm.cli.output.schema import print_schema
 
@@ -128,6 +128,7 @@ def with_options(
     def run(**values: Any) -> None:
         taken = {name: values.pop(name) for name in added}
         check_group_names(values)
+        refuse_empty(values, "rack")
         command(**values, **{taker: checked(taken)})
 
     parameters: list[inspect.Parameter] = []
