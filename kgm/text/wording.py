@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from kgm.model.assignment import Move, Partitions, as_ranges, count
 from kgm.text.joined_moves import joined_moves
 from kgm.text.names import in_order
 from kgm.text.shell import shell_word
+
+if TYPE_CHECKING:
+    from kgm.model.snapshot import GroupSnapshot
 
 _MOST_HANDOVERS = 8
 _MOST_NAMES = 5
@@ -45,6 +49,13 @@ def group_command(command: str, group_id: str, *words: str) -> str:
 def partitions_text(partitions: Partitions) -> str:
     """`orders[0-2,5] users[1]`."""
     return " ".join(f"{topic}[{as_ranges(partitions[topic])}]" for topic in in_order(partitions) if partitions[topic])
+
+
+def state_text(group: GroupSnapshot, epoch: str | None, *more: str | None) -> str:
+    """`classic  Stable  range  generation 4  2 members, 2 static`. more: comes after the generation or the epoch."""
+    generation = None if group.generation is None else f"generation {group.generation}"
+    members = f"{many(len(group.members), 'member')}, {group.static_members} static"
+    return "  ".join(filter(None, [group.type, group.state, group.assignor, epoch, generation, *more, members]))
 
 
 def subscription_text(topics: Iterable[str], regex: str | None) -> str:

@@ -8,7 +8,7 @@ from typing import Final
 
 from kgm.model.assignment import Move
 from kgm.model.snapshot import GroupSnapshot
-from kgm.text.wording import many
+from kgm.text.wording import state_text
 
 
 class EventKind(StrEnum):
@@ -69,17 +69,7 @@ class GroupEvent:
     moves: tuple[Move, ...] = ()
 
 
-def state_text(snapshot: GroupSnapshot) -> str:
-    """`classic  Stable  range  generation 4  2 members, 2 static`."""
-    parts = [snapshot.type, snapshot.state]
-    if snapshot.assignor:
-        parts.append(snapshot.assignor)
-    if snapshot.generation is not None:
-        parts.append(f"generation {snapshot.generation}")
-    if snapshot.assignment_epoch is not None:
-        parts.append(f"epoch {snapshot.assignment_epoch}")
-    parts.append(f"{many(len(snapshot.members), 'member')}, {snapshot.static_members} static")
-    lag = snapshot.lag
-    if lag is not None:
-        parts.append(f"lag {lag}")
-    return "  ".join(parts)
+def watching_text(group: GroupSnapshot) -> str:
+    """The group when the watch begins: `classic  Stable  range  generation 4  2 members, 2 static  lag 0`."""
+    epoch = None if group.assignment_epoch is None else f"epoch {group.assignment_epoch}"
+    return state_text(group, epoch) + ("" if group.lag is None else f"  lag {group.lag}")

@@ -26,7 +26,7 @@ from kgm.model.changes import (
 from kgm.model.errors import KgmError, NotFoundError
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.operations.groups.rebalance_wait import logged_members, rebalance_wait
-from kgm.operations.watch.events import HARMLESS, EventKind, GroupEvent, state_text
+from kgm.operations.watch.events import HARMLESS, EventKind, GroupEvent, watching_text
 from kgm.operations.watch.expectations import Expectations
 from kgm.operations.watch.log_gap import LogGap, LogState
 from kgm.operations.watch.verdict import CountDoubt, WatchVerdict
@@ -190,7 +190,7 @@ class WatchedGroup:
         before, self.latest = self.latest, now
         self._changing_since_ms = None if now.state == STABLE else self._changing_since_ms or self._now_ms
         if before is None:
-            events.append(self._event(EventKind.WATCHING, state_text(now), after=now.state))
+            events.append(self._event(EventKind.WATCHING, watching_text(now), after=now.state))
             self._reported_lag = now.lag
             events += [*self._past_end({}, now.past_end), *self._lost({}, now.lost)]
             if self.generation is None:

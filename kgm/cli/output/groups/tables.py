@@ -22,7 +22,7 @@ from kgm.operations.groups.partitions import PartitionOrder, PartitionRow
 from kgm.operations.groups.trends import GroupTrends
 from kgm.text.durations import show_duration
 from kgm.text.names import in_order, visible
-from kgm.text.wording import left_lag_text, lost_text, many, partitions_text, past_end_text, some
+from kgm.text.wording import left_lag_text, lost_text, many, partitions_text, past_end_text, some, state_text
 
 if TYPE_CHECKING:
     from kgm.operations.groups.sink_tasks import SinkTask
@@ -42,19 +42,15 @@ _AT_ONCE: Final = "1970-01-01T00:00:00.000Z"
 
 def heading(snapshot: GroupSnapshot) -> str:
     """One line that sums up a group."""
-    parts = [visible(snapshot.group_id), snapshot.type, snapshot.state]
-    if snapshot.assignor:
-        parts.append(snapshot.assignor)
+    epoch = session = coordinator = None
     if snapshot.group_epoch is not None:
-        parts.append(f"epoch {snapshot.group_epoch} (assignment {snapshot.assignment_epoch})")
-    if snapshot.generation is not None:
-        parts.append(f"generation {snapshot.generation}")
+        epoch = f"epoch {snapshot.group_epoch} (assignment {snapshot.assignment_epoch})"
     if snapshot.session_range_ms is not None:
-        parts.append("session " + " to ".join(dict.fromkeys(map(show_duration, snapshot.session_range_ms))))
-    parts.append(f"{many(len(snapshot.members), 'member')}, {snapshot.static_members} static")
+        session = "session " + " to ".join(dict.fromkeys(map(show_duration, snapshot.session_range_ms)))
     if snapshot.coordinator is not None:
-        parts.append(f"coordinator {node_text(snapshot.coordinator)}")
-    return "  ".join(parts)
+        coordinator = f"coordinator {node_text(snapshot.coordinator)}"
+    parts = [visible(snapshot.group_id), state_text(snapshot, epoch, session), coordinator]
+    return "  ".join(filter(None, parts))
 
 
 def members_table(

@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from kgm.cli.output.output_options import OutputOptions
+from kgm.cli.output.table_text import STYLES
 from kgm.model.assignment import count
 from kgm.operations.watch.events import EventKind, GroupEvent
 from kgm.operations.watch.watched_group import WatchedGroup
@@ -32,11 +33,6 @@ _MOST_EVENTS = 200
 _FRESH_MS = 10_000
 #: Columns that can be cut, in the order in which they get room; the width they are cut to; the columns always shown.
 _FLEXIBLE, _CUT, _LEAST_COLUMNS, _GAP = (0, 4, 5), 24, 4, 2
-_STYLES = {
-    "Stable": "green", "stable": "green", "Empty": "dim", "Dead": "red", "away": "yellow", "reconciling": "yellow",
-    "PreparingRebalance": "yellow", "CompletingRebalance": "yellow", "Reconciling": "yellow", "Assigning": "yellow",
-    "unknown": "magenta",
-}  # fmt: skip
 _EVENT_STYLES = {
     EventKind.MOVED: "yellow", EventKind.LEFT: "yellow", EventKind.GONE: "red", EventKind.UNREACHABLE: "red",
     EventKind.BREACH: "bold red", EventKind.STABLE: "green", EventKind.REPLACED: "cyan", EventKind.JOINED: "green",
@@ -133,7 +129,7 @@ class Screen:
         if latest is None:
             text.append("  does not exist", style="yellow")
             return [self._line(text)]
-        text.append(f"  {clean(latest.state)}", style=_STYLES.get(latest.state, ""))
+        text.append(f"  {clean(latest.state)}", style=STYLES.get(latest.state, ""))
         epoch = "" if latest.assignment_epoch is None else f"  epoch {latest.assignment_epoch}"
         generation = "" if group.generation is None or latest.type != "classic" else f"  generation {group.generation}"
         lag = latest.lag
@@ -203,7 +199,7 @@ class Screen:
             fresh = self._now_ms - self._last_event_ms(group, member) < _FRESH_MS
             shown = cells[: len(widths)]
             table.add_row(
-                *(Text(cell, style=_STYLES.get(cell, "") if i == 1 else "") for i, cell in enumerate(shown)),
+                *(Text(cell, style=STYLES.get(cell, "") if i == 1 else "") for i, cell in enumerate(shown)),
                 style="bold reverse" if fresh else "",
             )
         more = [Text(f"  and {left} more", style="dim")] if left > 0 else []
