@@ -69,11 +69,11 @@ class MemberView:
     client_host: str
     session_timeout_ms: int
     rebalance_timeout_ms: int
-    protocols: tuple[str, ...]
-    subscription: bytes
-    assignment: bytes
-    joined: bool
-    synced: bool
+    protocols: tuple[str, ...] = ()
+    subscription: bytes = b""
+    assignment: bytes = b""
+    joined: bool = False
+    synced: bool = True
     session_deadline_ms: Millis | None
     consumer: ConsumerMemberView | None = None
     streams: StreamsMemberView | None = None
@@ -92,14 +92,14 @@ class GroupView:
     group_id: str
     group_type: str
     state: str
-    state_timestamp_ms: Millis | None
-    generation: int
-    leader: str | None
+    state_timestamp_ms: Millis | None = None
+    generation: int = 0
+    leader: str | None = None
     protocol_type: str | None
-    protocol: str | None
-    members: tuple[MemberView, ...]
-    pending_member_ids: tuple[str, ...]
-    deadline_ms: Millis | None
+    protocol: str | None = None
+    members: tuple[MemberView, ...] = ()
+    pending_member_ids: tuple[str, ...] = ()
+    deadline_ms: Millis | None = None
     held: tuple[str, ...] = ()
     assignment_epoch: int | None = None
     metadata_hash: int | None = None
@@ -119,14 +119,7 @@ def view_of(group: Group, deadlines: Mapping[TimerKey, Millis], image: TopicImag
                 group_id=group.group_id,
                 group_type=group.group_type,
                 state=group.state,
-                state_timestamp_ms=None,
-                generation=0,
-                leader=None,
                 protocol_type=group.group_type,
-                protocol=None,
-                members=(),
-                pending_member_ids=(),
-                deadline_ms=None,
             )
 
 
@@ -135,14 +128,10 @@ def _streams(group: StreamsGroup, deadlines: Mapping[TimerKey, Millis]) -> Group
         group_id=group.group_id,
         group_type=group.group_type,
         state=group.state,
-        state_timestamp_ms=None,
         generation=group.group_epoch,
-        leader=None,
         protocol_type=group.protocol_type,
-        protocol=None,
         members=tuple(_streams_member(group, member, deadlines) for member in group.members.values()),
         topology_epoch=None if group.topology is None else group.topology.epoch,
-        pending_member_ids=(),
         deadline_ms=deadlines.get(TimerKey(TimerKind.INITIAL_DELAY, group.group_id)),
         assignment_epoch=group.assignment_epoch,
         metadata_hash=group.metadata_hash,
@@ -158,11 +147,6 @@ def _streams_member(group: StreamsGroup, member: StreamsMember, deadlines: Mappi
         client_host=member.client_host,
         session_timeout_ms=0,
         rebalance_timeout_ms=member.rebalance_timeout_ms,
-        protocols=(),
-        subscription=b"",
-        assignment=b"",
-        joined=False,
-        synced=True,
         session_deadline_ms=deadlines.get(session_key(group.group_id, member.member_id)),
         streams=StreamsMemberView(
             member_epoch=member.member_epoch,
@@ -198,14 +182,10 @@ def _consumer(group: ConsumerGroup, deadlines: Mapping[TimerKey, Millis], image:
         group_id=group.group_id,
         group_type=group.group_type,
         state=group.state,
-        state_timestamp_ms=None,
         generation=group.group_epoch,
-        leader=None,
         protocol_type=group.protocol_type,
         protocol=group.preferred_assignor(),
         members=tuple(_consumer_member(group, member, deadlines, image) for member in group.members.values()),
-        pending_member_ids=(),
-        deadline_ms=None,
         assignment_epoch=group.assignment_epoch,
         metadata_hash=group.metadata_hash,
     )
@@ -226,10 +206,6 @@ def _consumer_member(
         session_timeout_ms=0 if member.classic is None else member.classic.session_timeout_ms,
         rebalance_timeout_ms=member.rebalance_timeout_ms,
         protocols=() if member.classic is None else tuple(name for name, _ in member.classic.protocols),
-        subscription=b"",
-        assignment=b"",
-        joined=False,
-        synced=True,
         session_deadline_ms=deadlines.get(session_key(group.group_id, member.member_id)),
         consumer=ConsumerMemberView(
             member_epoch=member.member_epoch,
