@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 
 from kgm.coordinator.classic.rebalance import extend_session
 from kgm.coordinator.contract.api_versions import COMMIT_HAS_TOPIC_IDS, COMMIT_KNOWS_CONSUMER_PROTOCOL
-from kgm.coordinator.contract.behavior import CoordinatorBehavior
 from kgm.coordinator.contract.error_responses import commit_refusal
 from kgm.coordinator.contract.topic_image import NO_ID
 from kgm.coordinator.groups.classic_group import ClassicGroup
@@ -27,7 +26,7 @@ from kgm.protocol.messages.offset_commit_response import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
-from kgm.protocol.messages.txn_offset_commit_request import TxnOffsetCommitRequestPartition
+from kgm.protocol.messages.txn_offset_commit_request import TxnOffsetCommitRequest, TxnOffsetCommitRequestPartition
 from kgm.records.messages.offset_commit_key import OffsetCommitKey
 from kgm.records.messages.offset_commit_value import OffsetCommitValue
 from kgm.records.record import Record
@@ -93,26 +92,29 @@ def _commit_error(
         case ConsumerGroup() | StreamsGroup():
             return check_commit(group, message.member_id, epoch, event.version, event.image)
         case ClassicGroup():
-            return _classic_commit_error(message, group, event.behavior)
+            return classic_commit_error(message, group, epoch, checks_instance_ids=event.behavior.checks_instance_ids)
 
 
-def _classic_commit_error(
-    message: OffsetCommitRequest, group: ClassicGroup, behavior: CoordinatorBehavior
-) -> ErrorCode:
-    generation = message.generation_id_or_member_epoch
+def classic_commit_error(
+    message: OffsetCommitRequest | TxnOffsetCommitRequest, group: ClassicGroup, generation: int, *,
+    checks_instance_ids: bool = True,
+) -> ErrorCode:  # fmt: skip
+    """Kafka: ClassicGroup.validateOffsetCommit. checks_instance_ids: see `ClassicGroup.check_member`."""
+    is_transactional = isinstance(message, TxnOffsetCommitRequest)
     if group.state is ClassicState.DEAD:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     if generation < 0 and group.is_empty:
         return ErrorCode.NONE
     if generation < 0 and message.member_id == "" and message.group_instance_id is None:
-        return ErrorCode.UNKNOWN_MEMBER_ID
+        return ErrorCode.NONE if is_transactional else ErrorCode.UNKNOWN_MEMBER_ID
     if error := group.check_member(
-        message.member_id, message.group_instance_id, checks_instance_ids=behavior.checks_instance_ids
+        message.member_id, message.group_instance_id, checks_instance_ids=checks_instance_ids
     ):
         return error
     if generation != group.generation:
         return ErrorCode.ILLEGAL_GENERATION
-    return ErrorCode.REBALANCE_IN_PROGRESS if group.state is ClassicState.COMPLETING_REBALANCE else ErrorCode.NONE
+    is_too_early = not is_transactional and group.state is ClassicState.COMPLETING_REBALANCE
+    return ErrorCode.REBALANCE_IN_PROGRESS if is_too_early else ErrorCode.NONE
 
 
 def _extend_session(message: OffsetCommitRequest, group: ClassicGroup, event: EventDraft) -> None:

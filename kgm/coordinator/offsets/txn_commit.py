@@ -10,13 +10,19 @@ from kgm.coordinator.contract.error_responses import txn_commit_refusal
 from kgm.coordinator.contract.outcome import Producer
 from kgm.coordinator.contract.topic_image import NO_ID
 from kgm.coordinator.groups.classic_group import ClassicGroup
-from kgm.coordinator.groups.classic_state import ClassicState
 from kgm.coordinator.groups.consumer_group import ConsumerGroup
 from kgm.coordinator.groups.event_draft import EventDraft
 from kgm.coordinator.groups.foreign_group import ForeignGroup
 from kgm.coordinator.groups.group import Group
 from kgm.coordinator.groups.streams_group import StreamsGroup
-from kgm.coordinator.offsets.commit import Topics, exists, request_error, topic_id_of, write_offset
+from kgm.coordinator.offsets.commit import (
+    Topics,
+    classic_commit_error,
+    exists,
+    request_error,
+    topic_id_of,
+    write_offset,
+)
 from kgm.coordinator.offsets.fencing import CommitPartitionValidator, check_transactional_commit
 from kgm.model.errors import ErrorCode
 from kgm.protocol.messages.txn_offset_commit_request import TxnOffsetCommitRequest
@@ -73,17 +79,4 @@ def _commit_error(
             instance_id = message.group_instance_id
             return check_transactional_commit(group, message.member_id, instance_id, generation, event.image)
         case ClassicGroup():
-            return _classic_commit_error(message, group)
-
-
-def _classic_commit_error(message: TxnOffsetCommitRequest, group: ClassicGroup) -> ErrorCode:
-    generation = message.generation_id
-    if group.state is ClassicState.DEAD:
-        return ErrorCode.COORDINATOR_NOT_AVAILABLE
-    if generation < 0 and group.is_empty:
-        return ErrorCode.NONE
-    if generation < 0 and message.member_id == "" and message.group_instance_id is None:
-        return ErrorCode.NONE
-    if error := group.check_member(message.member_id, message.group_instance_id):
-        return error
-    return ErrorCode.NONE if generation == group.generation else ErrorCode.ILLEGAL_GENERATION
+            return classic_commit_error(message, group, generation)
