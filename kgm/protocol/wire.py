@@ -6,12 +6,11 @@ always have header v0, because the client does not know yet what the broker supp
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
 from kgm.model.errors import DecodeError
 from kgm.protocol import codec
-from kgm.protocol.apis import API, ApiKey, request_class
+from kgm.protocol.apis import API, ApiKey
 from kgm.protocol.primitives import read_tags
 from kgm.protocol.struct import Message
 
@@ -31,17 +30,6 @@ class RequestHeader(NamedTuple):
     correlation_id: int
     client_id: str | None
     body_at: int
-
-
-@dataclass(frozen=True, slots=True)
-class RequestFrame:
-    """A decoded request with its header."""
-
-    api_key: int
-    version: int
-    correlation_id: int
-    client_id: str | None
-    message: Message
 
 
 def encode_request(message: Message, *, version: int, correlation_id: int, client_id: str | None) -> bytes:
@@ -77,14 +65,6 @@ def decode_request_header(frame: bytes) -> RequestHeader:
     except codec.LOW_LEVEL as error:
         raise DecodeError(f"request header: {error}") from error
     return RequestHeader(key, version, correlation_id, client_id, at)
-
-
-def decode_request(frame: bytes) -> RequestFrame:
-    """A complete request. Trailing bytes are allowed, as in Kafka. Raises DecodeError."""
-    header = decode_request_header(frame)
-    cls = request_class(header.api_key)
-    message = codec.decode(cls, frame, header.version, offset=header.body_at, allow_trailing=True)
-    return RequestFrame(header.api_key, header.version, header.correlation_id, header.client_id, message)
 
 
 def encode_response(message: Message, *, version: int, correlation_id: int) -> bytes:

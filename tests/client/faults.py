@@ -21,6 +21,7 @@ from kgm.protocol import wire
 from kgm.protocol.apis import ApiKey, response_class
 from kgm.protocol.messages.api_versions_response import ApiVersion
 from kgm.protocol.struct import Message
+from tests.protocol.request_frames import decode_request
 
 
 @dataclass(frozen=True)
@@ -217,7 +218,7 @@ class FaultProxy:
         """Handle one request; False ends the connection."""
         header = wire.decode_request_header(frame)
         api = ApiKey(header.api_key)
-        self.seen.append(Seen(api, header.version, wire.decode_request(frame).message))
+        self.seen.append(Seen(api, header.version, decode_request(frame).message))
         fault = self._fault(api)
 
         def forward() -> bytes:

@@ -8,10 +8,10 @@ import pytest
 from kgm.model.errors import DecodeError, EncodeError
 from kgm.protocol import codec
 from kgm.protocol.subscription import decode_assignment, decode_subscription
-from kgm.protocol.wire import decode_request
 from kgm.records.record import decode_record
 from kgm.records.record_types import TYPES
 from tests.protocol.cases import EVERY, MESSAGES, FromTables, damaged, rng_for
+from tests.protocol.request_frames import decode_request
 from tests.selection import sized
 
 pytestmark = pytest.mark.slow

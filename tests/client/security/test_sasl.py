@@ -24,6 +24,7 @@ from kgm.protocol.messages.sasl_handshake_request import SaslHandshakeRequest
 from kgm.protocol.messages.sasl_handshake_response import SaslHandshakeResponse
 from tests.client.faults import Listener
 from tests.kafka.secured import CANARY
+from tests.protocol.request_frames import decode_request
 
 PASSWORD = f"pa,ss={CANARY}"
 MECHANISMS = ["PLAIN", "SCRAM-SHA-256"]
@@ -41,7 +42,7 @@ class Broker(Listener):
     def talk(self, client):
         with client.makefile("rb") as stream:
             while head := stream.read(4):
-                request = wire.decode_request(stream.read(struct.unpack(">i", head)[0]))
+                request = decode_request(stream.read(struct.unpack(">i", head)[0]))
                 answer = self.versions
                 if request.api_key != ApiKey.API_VERSIONS:
                     self.seen.append(request.message)
