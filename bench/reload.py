@@ -9,7 +9,7 @@ one process each:
 
 - open: the log as after a crash: every batch is checked (kgm: OffsetsLog.open; Kafka: UnifiedLog.create, which rebuilds
        its indexes too)
-- load: the coordinator from it (kgm: loading.replay_into and Coordinator.loaded; Kafka: CoordinatorLoaderImpl into a
+- load: the coordinator from it (kgm: loading.Loader and Coordinator.loaded; Kafka: CoordinatorLoaderImpl into a
        GroupCoordinatorShard, and onLoaded)
 
 The first round of each process is cold, as in a restart; shown are the medians of the other rounds, which are warm. CPU
@@ -33,7 +33,6 @@ from figures import figure
 from processes import medians, side_by_side
 
 from kgm.coordinator.engine import Coordinator
-from kgm.coordinator.loading import replay_into
 from kgm.protocol.subscription import MemberAssignment, Subscription, encode_assignment, encode_subscription
 from kgm.records.log import OffsetsLog
 from kgm.records.messages.group_metadata_key import GroupMetadataKey
@@ -41,6 +40,7 @@ from kgm.records.messages.group_metadata_value import GroupMetadataValue, Member
 from kgm.records.messages.offset_commit_key import OffsetCommitKey
 from kgm.records.messages.offset_commit_value import OffsetCommitValue
 from kgm.records.record import Record
+from tests.coordinator.loaded import replay_into
 from tests.kafka.jars import classpath
 from tests.kafka.java_tools import compiled, java_command
 

@@ -9,7 +9,7 @@ and only the last one for each key is decoded. The result is the same as replayi
 read."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -142,16 +142,6 @@ class Loader:
             self._unreadable.append((row.offset, error.message))
         else:
             self._engine.replay(record, producer)
-
-
-def replay_into(engine: ReplayTarget, batches: Iterable[Batch]) -> LoadReport:
-    """Load a whole log in one call. Raises DecodeError as `Loader.replay` does."""
-    loader = Loader(engine)
-    for batch in batches:
-        loader.replay(batch)
-    for _ in loader.finish():
-        pass
-    return loader.report
 
 
 def _group_of(key: bytes) -> bytes:

@@ -34,6 +34,5 @@ class RecordType(enum.IntEnum):
 #: Kafka's name of each record type by its number: `GroupMetadata`.
 TYPES: Final = {kind.value: "".join(part.capitalize() for part in kind.name.split("_")) for kind in RecordType}
 
-#: Record types of share groups (KIP-932) and streams groups (KIP-1071).
+#: Record types of share groups (KIP-932).
 SHARE_GROUP_TYPES: Final = frozenset(kind for kind in RecordType if kind.name.startswith("SHARE_"))
-STREAMS_GROUP_TYPES: Final = frozenset(kind for kind in RecordType if kind.name.startswith("STREAMS_"))

@@ -7,7 +7,6 @@ import pytest
 
 from kgm.coordinator.contract.outcome import Millis
 from kgm.coordinator.engine import Coordinator
-from kgm.coordinator.loading import replay_into
 from kgm.model.errors import ErrorCode as E
 from kgm.protocol.messages.describe_groups_request import DescribeGroupsRequest
 from kgm.protocol.messages.heartbeat_request import HeartbeatRequest
@@ -21,6 +20,7 @@ from kgm.protocol.messages.offset_commit_request import (
 from kgm.protocol.messages.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestGroup
 from kgm.records.log import OffsetsLog
 from tests.coordinator.harness import subscription
+from tests.coordinator.loaded import replay_into
 from tests.coordinator.test_recovery import OnDisk
 from tests.kafka.broker import KafkaCluster
 from tests.server.wire_client import WireClient

@@ -11,7 +11,6 @@ from collections import Counter
 import pytest
 
 from kgm.coordinator.engine import Coordinator
-from kgm.coordinator.loading import replay_into
 from kgm.coordinator.runtime import Runtime
 from kgm.records.batch import ProducerInfo
 from kgm.records.log import OffsetsLog
@@ -20,6 +19,7 @@ from kgm.records.messages.group_metadata_value import GroupMetadataValue, Member
 from kgm.records.messages.offset_commit_key import OffsetCommitKey
 from kgm.records.messages.offset_commit_value import OffsetCommitValue
 from kgm.records.record import Record
+from tests.coordinator.loaded import replay_into
 from tests.records.real_logs import groups, partitions, truth, unpack
 
 REAL = ["plain", "compacted"]

@@ -6,7 +6,6 @@ import pytest
 
 from kgm.coordinator.engine import Coordinator
 from kgm.coordinator.groups.classic_state import ClassicState
-from kgm.coordinator.loading import replay_into
 from kgm.protocol.messages.txn_offset_commit_request import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
@@ -19,6 +18,7 @@ from kgm.records.record import decode_record
 from kgm.records.transactions import LogTransactions
 from tests.coordinator.classic.test_stateful import hard
 from tests.coordinator.harness import Harness, subscription
+from tests.coordinator.loaded import replay_into
 
 GROUPS = ("g", "h")
 INSTANCES = ("a", "b", "c")

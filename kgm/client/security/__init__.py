@@ -27,7 +27,7 @@ class Secured:
     """TLS, SASL, or both."""
 
     def __init__(self, name: str, tls: Tls | None, mechanism: Mechanism | None) -> None:
-        self.name, self.has_tls = name, tls is not None
+        self.name = name
         self._tls, self._mechanism = tls, mechanism
 
     @property
