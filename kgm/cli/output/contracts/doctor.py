@@ -46,14 +46,8 @@ def finding_json(finding: Finding) -> dict[str, Any]:
 
 
 def _ignored_json(one: IgnoredFinding) -> dict[str, Any]:
-    finding = one.finding
-    return {
-        "group_id": finding.group_id,
-        "check": finding.check,
-        "severity": finding.severity,
-        "message": finding.message,
-        "reason": one.reason,
-    }
+    shown = finding_json(one.finding)
+    return {key: shown[key] for key in ("group_id", "check", "severity", "message")} | {"reason": one.reason}
 
 
 def diagnosis_json(diagnosis: Diagnosis) -> dict[str, Any]:
