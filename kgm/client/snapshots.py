@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kgm.client.failures import BadAnswerError
 from kgm.client.requests import GroupDescription, Offsets
 from kgm.clients.recognition import MemberEvidence, recognise, recognise_by_ids
+from kgm.model.changes import REBALANCING
 from kgm.model.client_library import ClientLibrary
 from kgm.model.snapshot import (
     CoordinatorNode,
@@ -22,6 +23,7 @@ from kgm.model.snapshot import (
     MemberSnapshot,
     OffsetSnapshot,
     TopicSnapshot,
+    status_at,
     with_lag,
 )
 from kgm.model.work import CONNECT_PROTOCOL_TYPE, STREAMS_ASSIGNOR, UserData
@@ -36,9 +38,6 @@ from kgm.protocol.subscription import (
 if TYPE_CHECKING:  # only few groups have what Streams and Connect write
     from kgm.client.framework_groups import FrameworkGroup
 
-#: Member epoch of a static member that left and is expected back (KIP-848).
-AWAY_EPOCH = -2
-_REBALANCING = ("PreparingRebalance", "CompletingRebalance")
 _CLASSIC_MEMBER = 0
 #: No topic is known.
 NO_TOPICS: Final[Mapping[str, TopicSnapshot]] = {}
@@ -190,7 +189,7 @@ def _had(members: Iterable[MemberSnapshot], committed: Offsets) -> set[str]:
 def _classic(group_id: str, group: Any) -> GroupSnapshot:
     is_consumer = group.protocol_type == PROTOCOL_TYPE
     status = "stable" if group.group_state == "Stable" else "unknown"
-    if group.group_state in _REBALANCING:
+    if group.group_state in REBALANCING:
         status = "reconciling"
     rows = [_ClassicRow(member, is_consumer=is_consumer) for member in group.members]
     verdict = recognise(group_id, group.protocol_data or None, [row.evidence for row in rows]) if is_consumer else None
@@ -313,8 +312,6 @@ def _consumer(group_id: str, group: Any) -> GroupSnapshot:
 def _consumer_member(group_id: str, member: Any, assignment_epoch: int, *, listed_at: int) -> MemberSnapshot:
     assignment = _by_topic(member.assignment)
     target = _by_topic(member.target_assignment)
-    is_stable = member.member_epoch == assignment_epoch and assignment == target
-    status = "away" if member.member_epoch == AWAY_EPOCH else "stable" if is_stable else "reconciling"
     protocol = "classic" if member.member_type == _CLASSIC_MEMBER else "consumer"
     return MemberSnapshot(
         member_id=member.member_id,
@@ -323,7 +320,7 @@ def _consumer_member(group_id: str, member: Any, assignment_epoch: int, *, liste
         client_host=_host(member.client_host),
         rack=member.rack_id or None,
         member_epoch=member.member_epoch,
-        status=status,
+        status=status_at(member.member_epoch, assignment_epoch, has_target=assignment == target),
         topics=tuple(sorted(set(member.subscribed_topic_names))),
         regex=member.subscribed_topic_regex or None,
         assignment=assignment,
@@ -345,7 +342,7 @@ def _share(group_id: str, group: Any) -> GroupSnapshot:
             client_host=_host(member.client_host),
             rack=member.rack_id or None,
             member_epoch=member.member_epoch,
-            status="stable" if member.member_epoch == group.assignment_epoch else "reconciling",
+            status=status_at(member.member_epoch, group.assignment_epoch),
             topics=tuple(sorted(set(member.subscribed_topic_names))),
             assignment=_by_topic(member.assignment),
             protocol="share",
@@ -381,11 +378,7 @@ def _streams(group_id: str, group: Any) -> GroupSnapshot:
             client_host=_host(member.client_host),
             rack=member.rack_id or None,
             member_epoch=member.member_epoch,
-            status="away"
-            if member.member_epoch == AWAY_EPOCH
-            else "stable"
-            if member.member_epoch == group.assignment_epoch
-            else "reconciling",
+            status=status_at(member.member_epoch, group.assignment_epoch),
             topics=every_topic,
             assignment=_of_tasks(member.assignment, sources),
             target_assignment=_of_tasks(member.target_assignment, sources),

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from kgm.model.assignment import Partitions
 from kgm.model.broker_version import BrokerVersion
@@ -18,6 +18,14 @@ from kgm.model.uuids import uuid_text
 from kgm.model.work import MemberWork, UserData, work_json
 
 GROUP_TYPES = ("classic", "consumer", "share", "streams")
+#: Member epoch of a static member that left and is expected back (KIP-848).
+AWAY_EPOCH: Final = -2
+
+
+def status_at(member_epoch: int, assignment_epoch: int | None, *, has_target: bool = True) -> str:
+    """The status of a member with epochs. has_target: whether it owns what it should."""
+    is_stable = member_epoch == assignment_epoch and has_target
+    return "away" if member_epoch == AWAY_EPOCH else "stable" if is_stable else "reconciling"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,14 +19,13 @@ from kgm.history.reconstruct.classic_snapshots import MemberChange
 from kgm.history.row_parts import GroupRecord
 from kgm.history.rows import GroupEpochRow, OwnerRow, RebalanceRow, TenureRow
 from kgm.history.state_json import json_name
+from kgm.model.snapshot import AWAY_EPOCH
 from kgm.protocol.struct import Message
 from kgm.records.messages.consumer_group_partition_metadata_key import ConsumerGroupPartitionMetadataKey
 from kgm.records.messages.consumer_group_partition_metadata_value import ConsumerGroupPartitionMetadataValue
 
 #: (topic id, partition)
 TopicIdPartition = tuple[str, int]
-#: The member epoch of a static member that stopped and can come back.
-AWAY_EPOCH = -2
 
 
 class LoggedMemberState(StrEnum):

@@ -16,6 +16,7 @@ from kgm.model.snapshot import (
     MemberSnapshot,
     OffsetSnapshot,
     TopicSnapshot,
+    status_at,
     with_lag,
 )
 from kgm.model.work import MemberWork
@@ -23,7 +24,6 @@ from kgm.protocol.subscription import PROTOCOL_TYPE, readable_assignment, readab
 from kgm.server.cluster.cluster import EmbeddedCluster
 
 _STABLE = "Stable"
-_AWAY_EPOCH = -2
 
 
 def group_snapshot(cluster: EmbeddedCluster, group_id: str, host: str) -> GroupSnapshot | None:
@@ -99,22 +99,27 @@ def _evidence(view: GroupView, member: MemberView) -> MemberEvidence:
 
 
 def _member(view: GroupView, member: MemberView) -> MemberSnapshot:
-    if member.streams is not None:
-        return _streams_member(view, member, member.streams)
-    return _classic_member(view, member) if member.consumer is None else _consumer_member(view, member, member.consumer)
-
-
-def _streams_member(view: GroupView, member: MemberView, streams: StreamsMemberView) -> MemberSnapshot:
-    active, standby, warmup = streams.assigned
-    target_active, target_standby, target_warmup = streams.target
-    return MemberSnapshot(
+    ids = MemberSnapshot(
         member_id=member.member_id,
         group_instance_id=member.group_instance_id,
         client_id=member.client_id,
         client_host=member.client_host.removeprefix("/"),
+    )
+    if member.streams is not None:
+        return _streams_member(view, ids, member.streams)
+    if member.consumer is not None:
+        return _consumer_member(view, ids, member.consumer)
+    return _classic_member(view, ids, member)
+
+
+def _streams_member(view: GroupView, ids: MemberSnapshot, streams: StreamsMemberView) -> MemberSnapshot:
+    active, standby, warmup = streams.assigned
+    target_active, target_standby, target_warmup = streams.target
+    return replace(
+        ids,
         rack=streams.rack_id or None,
         member_epoch=streams.member_epoch,
-        status="stable" if streams.member_epoch == view.assignment_epoch else "reconciling",
+        status=status_at(streams.member_epoch, view.assignment_epoch),
         topics=streams.topics,
         assignment=streams.partitions,
         target_assignment=streams.target_partitions,
@@ -133,16 +138,13 @@ def _streams_member(view: GroupView, member: MemberView, streams: StreamsMemberV
     )
 
 
-def _classic_member(view: GroupView, member: MemberView) -> MemberSnapshot:
+def _classic_member(view: GroupView, ids: MemberSnapshot, member: MemberView) -> MemberSnapshot:
     """As in a DescribeGroups response, subscriptions are known only while the group is stable."""
     is_consumer = view.protocol_type == PROTOCOL_TYPE
     subscription = readable_subscription(member.subscription) if is_consumer and view.state == _STABLE else None
     status = "stable" if view.state == _STABLE else "reconciling" if view.state in REBALANCING else "unknown"
-    return MemberSnapshot(
-        member_id=member.member_id,
-        group_instance_id=member.group_instance_id,
-        client_id=member.client_id,
-        client_host=member.client_host.removeprefix("/"),
+    return replace(
+        ids,
         rack=(subscription.rack_id or None) if subscription else None,
         status=status,
         topics=subscription.distinct_topics if subscription else None if is_consumer else (),
@@ -159,17 +161,13 @@ def _assignment(data: bytes) -> Partitions:
     return {topic: tuple(sorted(numbers)) for topic, numbers in partitions.items()}
 
 
-def _consumer_member(view: GroupView, member: MemberView, consumer: ConsumerMemberView) -> MemberSnapshot:
-    is_stable = consumer.member_epoch == view.assignment_epoch and consumer.assigned == consumer.target
-    status = "away" if consumer.member_epoch == _AWAY_EPOCH else "stable" if is_stable else "reconciling"
-    return MemberSnapshot(
-        member_id=member.member_id,
-        group_instance_id=member.group_instance_id,
-        client_id=member.client_id,
-        client_host=member.client_host.removeprefix("/"),
+def _consumer_member(view: GroupView, ids: MemberSnapshot, consumer: ConsumerMemberView) -> MemberSnapshot:
+    has_target = consumer.assigned == consumer.target
+    return replace(
+        ids,
         rack=consumer.rack_id or None,
         member_epoch=consumer.member_epoch,
-        status=status,
+        status=status_at(consumer.member_epoch, view.assignment_epoch, has_target=has_target),
         topics=consumer.topics,
         regex=consumer.regex,
         assignment=consumer.assigned,
