@@ -13,6 +13,8 @@ from kgm.client.offsets_topic.group_tail import GroupRecordTail, RawRecord, Reco
 from kgm.model.errors import KgmError
 from kgm.model.snapshot import GroupSnapshot
 
+#: The time limit of one poll, for callers that poll again: a broker that takes longer counts as unreachable for now.
+POLL_MS = 5_000
 #: The share of a poll's time that reading the log can take.
 _LOG_SHARE = 0.5
 

@@ -28,8 +28,6 @@ _KEYS = (
     "group_id", "type", "state", "members", "missing", "lag", "rebalances", "assignor", "protocol_type", "lag_ms",
     "commit_age_ms", "commit_age_least_ms", "rebalances_since", "read_at", "rebalances_exact",
 )  # fmt: skip
-#: The time limit of one round: a broker that takes longer counts as unreachable for now.
-_ROUND_MS: Final = 5_000
 _SHORTEST_INTERVAL_MS: Final = 100
 
 
@@ -118,13 +116,14 @@ def _show(
     from kgm.cli.output.top.screen import TopScreen
     from kgm.cli.output.top.view import TopView
     from kgm.cli.stop_signal import interrupted_by_signals
+    from kgm.client.poller import POLL_MS
     from kgm.operations.top.fleet import Fleet
     from kgm.operations.top.reader import FleetReader
 
     fleet = Fleet(connected, request)
 
     def reader(notify: Callable[[], None]) -> FleetReader:
-        budget_ms = min(_ROUND_MS, options.timeout_ms)
+        budget_ms = min(POLL_MS, options.timeout_ms)
         return FleetReader(fleet, round_ms=interval_ms, budget_ms=budget_ms, notify=notify)
 
     title = connected.bootstrap + ("" if request.pattern is None else f"  {request.pattern}")

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from kgm.operations.watch.watched_group import WatchedGroup
 
 SCHEMA = "kgm.watch/v1"
-#: The time limit of one poll: a broker that takes longer counts as unreachable for now.
-_POLL_MS = 5_000
 _SHORTEST_INTERVAL_MS = 100
 
 
@@ -172,13 +170,13 @@ def _watch(
 ) -> None:
     from kgm.cli.output.failures import print_error
     from kgm.cli.output.watch.event_lines import CollectedEvents
-    from kgm.client.poller import GroupPoller
+    from kgm.client.poller import POLL_MS, GroupPoller
     from kgm.operations.watch.watch import Watch
 
     with interrupted_by_signals(), options.cluster(reads_only=True) as connected:
         groups = [*named, *matching(connected)]
         names = [group.group_id for group in groups]
-        poller = GroupPoller(connected, names, budget_ms=min(_POLL_MS, options.timeout_ms))
+        poller = GroupPoller(connected, names, budget_ms=min(POLL_MS, options.timeout_ms))
         observer = _observer(groups, limits, options)
         clock, is_ended = _clock(observer)
         running = Watch(poller, groups, limits, clock, is_ended=is_ended)

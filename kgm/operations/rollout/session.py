@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, replace
 
 from kgm.assignors import is_known
 from kgm.client.admin_client import AdminClient
-from kgm.client.poller import GroupPoller
+from kgm.client.poller import POLL_MS, GroupPoller
 from kgm.clients.table import SAME_ASSIGNOR
 from kgm.model.errors import RefusedError, UsageError
 from kgm.model.snapshot import GroupSnapshot
@@ -41,8 +41,6 @@ from kgm.simulation.bounce import DRAWS
 from kgm.simulation.simulation import SEED
 from kgm.text.wording import group_command
 
-#: The time limit of one poll in ms: a broker that needs longer counts as unreachable for the moment.
-POLL_MS = 5_000
 #: Kafka's default rebalance timeout, used if the group's cannot be read; and the most rebalances to wait for before a
 #: rollout.
 _REBALANCE_MS, _MOST_REBALANCES = 300_000, 40

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
+from kgm.client.poller import POLL_MS
 from kgm.client.transport.brokers import TAKEOVER_S
 from kgm.model.errors import (
     AuthenticationError,
@@ -23,8 +24,6 @@ from kgm.operations.watch.timekeeper import Timekeeper
 from kgm.text.durations import show_duration
 from kgm.text.wording import partitions_text, typed
 
-#: The time limit of one poll in ms. A poll that takes longer fails, and the next one tries again.
-_POLL_MS: Final = 5_000
 _SHORTEST_POLL_MS: Final = 100
 #: How many descriptions in a row must show that a condition cannot be met.
 _FINAL_POLLS: Final = 2
@@ -106,7 +105,7 @@ def wait_for(
     needs_times = any(condition.needs_times for condition in conditions)
     while True:
         waited_ms = timekeeper.now_ms() - state.started_ms
-        source.renew(max(min(_POLL_MS, limits.timeout_ms - waited_ms), _SHORTEST_POLL_MS))
+        source.renew(max(min(POLL_MS, limits.timeout_ms - waited_ms), _SHORTEST_POLL_MS))
         try:
             group = source.describe_group(group_id, offsets=needs_offsets)
             state.take(with_lag_time(group) if needs_times else group, timekeeper.now_ms())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kgm.operations.rollout.session import POLL_MS
+from kgm.client.poller import POLL_MS
 from tests.kafka.broker import KafkaCluster
 from tests.kafka.versions import LONG_CONSUMER_SESSION
 from tests.operations.rollout.units import fleet, kgm
