@@ -11,13 +11,11 @@ from kgm.model.errors import KgmError
 from kgm.protocol.apis import ApiKey
 
 _STATE_FILTER, _TYPE_FILTER = 4, 5
-#: Kafka's own spelling: brokers before 4.0 compare the filter case-sensitively.
-_STATES = {
-    state.lower(): state
-    for state in (
-        "PreparingRebalance", "CompletingRebalance", "Stable", "Dead", "Empty", "Assigning", "Reconciling", "NotReady",
-    )
-}  # fmt: skip
+#: Group states in Kafka's own spelling: brokers before 4.0 compare the filter case-sensitively.
+STATES = (
+    "PreparingRebalance", "CompletingRebalance", "Stable", "Dead", "Empty", "Assigning", "Reconciling", "NotReady",
+)  # fmt: skip
+_BY_LOWER = {state.lower(): state for state in STATES}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,8 +48,8 @@ def list_groups(
     version = connection.version(ApiKey.LIST_GROUPS)
     request = ListGroupsRequest(
         # A state unknown to kgm may be spelled in any way.
-        states_filter=sorted(_STATES[state] for state in states)
-        if version >= _STATE_FILTER and states <= _STATES.keys()
+        states_filter=sorted(_BY_LOWER[state] for state in states)
+        if version >= _STATE_FILTER and states <= _BY_LOWER.keys()
         else [],
         types_filter=sorted(types) if version >= _TYPE_FILTER else [],
     )

@@ -17,6 +17,8 @@ VALUES: Final = (
 )  # fmt: skip
 #: States of a classic group in which the coordinator does not return subscriptions and assignments.
 REBALANCING: Final = frozenset({"PreparingRebalance", "CompletingRebalance"})
+#: States of a group of any type that last until its members have what they should.
+IN_TRANSITION: Final = REBALANCING | {"Assigning", "Reconciling"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -46,11 +46,12 @@ def list_groups(
     from kgm.cli.output.contracts.list import group_json
     from kgm.cli.output.failures import exit_with, warn_of_unread, warn_of_unseen_groups
     from kgm.cli.output.progress import progress
+    from kgm.model.snapshot import GROUP_TYPES
     from kgm.operations.groups import listing
     from kgm.operations.groups.unread import undescribed, unread
 
-    states = [known_word(word, "--state", listing.STATES) for word in split_words(state)]
-    types = [known_word(word, "--type", listing.TYPES) for word in split_words(kind)]
+    states = [known_word(word, "--state", listing.LISTED_STATES) for word in split_words(state)]
+    types = [known_word(word, "--type", GROUP_TYPES) for word in split_words(kind)]
     topics = topic_names(topic)
     order = listing.GroupOrder(known_word(sort, "--sort", list(listing.GroupOrder)))
     lag = lag or order is listing.GroupOrder.LAG

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from kgm.clients.subscribed_topics import subscribed_topics
-from kgm.model.changes import REBALANCING
+from kgm.model.changes import IN_TRANSITION
 from kgm.model.snapshot import GroupSnapshot, OffsetSnapshot
 from kgm.operations.deletion.idleness import IdleVerdict
 from kgm.operations.doctor.findings import Finding, Severity, grouped, partition_names, reset_line, server_of
@@ -17,8 +17,7 @@ from kgm.text.names import in_order
 from kgm.text.shell import shell_word
 from kgm.text.wording import lost_text, many, past_end_text, some
 
-_IN_TRANSITION: Final = REBALANCING | {"Assigning", "Reconciling"}
-_STATES: Final = _IN_TRANSITION | {"Stable", "Empty"}
+_STATES: Final = IN_TRANSITION | {"Stable", "Empty"}
 _DAY_MS: Final = 86_400_000
 #: Offsets expire soon when less than this share of their retention is left.
 _SOON: Final = 0.25
@@ -39,7 +38,7 @@ def odd_state(facts: GroupFacts) -> Iterator[Finding]:
             "odd-state", Severity.ERROR, f"the state of the group is {state}", about=[state],
             run=("describe", "--state"),
         )  # fmt: skip
-    elif state in _IN_TRANSITION and facts.earlier is not None and facts.earlier.state in _IN_TRANSITION:
+    elif state in IN_TRANSITION and facts.earlier is not None and facts.earlier.state in IN_TRANSITION:
         wait = facts.wait or rebalance_wait(facts.group, seen_for_ms=facts.window_ms)
         yield facts.finding(
             "rebalancing", Severity.WARNING, _rebalancing(facts.group, wait),

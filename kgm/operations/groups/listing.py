@@ -8,18 +8,14 @@ from enum import StrEnum
 from fnmatch import fnmatchcase
 
 from kgm.client import AdminClient
-from kgm.client.group_listing import ListedGroup, Listing
+from kgm.client.group_listing import STATES, ListedGroup, Listing
 from kgm.model.errors import KgmError, NotFoundError
 from kgm.model.snapshot import CoordinatorNode, GroupSnapshot
 from kgm.operations.groups.selection import unmatched
 from kgm.text.names import NaturalKey, natural
 
-#: Group states and types as Kafka names them.
-STATES = (
-    "PreparingRebalance", "CompletingRebalance", "Stable", "Dead", "Empty", "Assigning", "Reconciling", "NotReady",
-    "Unknown",
-)  # fmt: skip
-TYPES = ("classic", "consumer", "share", "streams")
+#: The states that a list can be limited to.
+LISTED_STATES = (*STATES, "Unknown")
 
 
 class GroupOrder(StrEnum):

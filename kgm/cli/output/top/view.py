@@ -10,7 +10,7 @@ from typing import Final
 
 from kgm.cli.output.table_text import STYLES, cells
 from kgm.cli.output.top.cells import age_cell, commit_age_cell, rebalances_cell
-from kgm.model.changes import REBALANCING
+from kgm.model.changes import IN_TRANSITION
 from kgm.operations.top.rows import FleetOrder, FleetRow, matches
 from kgm.text.durations import short_duration
 from kgm.text.sanitize import clean
@@ -27,7 +27,6 @@ _GAP: Final = 2
 #: The number of lines above the rows, and below them.
 _HEAD, _FOOT = 3, 1
 _LEAST_NAME, _MOST_STATE = 12, 11
-_UNSETTLED: Final = REBALANCING | {"Assigning", "Reconciling"}
 
 #: Pieces of a line: (text, style).
 Line = list[tuple[str, str]]
@@ -166,7 +165,7 @@ class TopView:
     def _title(self, width: int, now_ms: int) -> Line:
         rows = self._rows
         behind = sum(bool(row.lag) for row in rows)
-        changing = sum(row.state in _UNSETTLED for row in rows)
+        changing = sum(row.state in IN_TRANSITION for row in rows)
         unread = sum(row.error is not None for row in rows)
         counts = [many(len(rows), "group"), f"{behind} behind", f"{changing} rebalancing"]
         if unread:
