@@ -109,23 +109,29 @@ def is_usual_seed() -> bool:
 
 
 def select(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what is only for `--long`."""
+    """Leave out what is only for `--long`, or mark it `long`: so `--long -m long` runs only that."""
+    beyond = _beyond_few(items)
     if _is_long:
         for item in items:
             if not item.get_closest_marker("timeout"):
                 item.add_marker(pytest.mark.timeout(_PATIENCE_S))
+        for item in beyond:
+            item.add_marker(pytest.mark.long)
         return
-    left_out = [item for item in items if item.get_closest_marker("long")]
-    alike: defaultdict[object, list[pytest.Item]] = defaultdict(list)
-    for item in items:
-        if item.get_closest_marker("few") and not item.get_closest_marker("long"):
-            alike[item.path, getattr(item, "originalname", item.name)].append(item)
-    for of_one in alike.values():
-        left_out += _beyond(of_one, of_one[0].get_closest_marker("few").args[0])
+    left_out = [*beyond, *(item for item in items if item.get_closest_marker("long"))]
     if left_out:
         gone = set(left_out)
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in gone]
+
+
+def _beyond_few(items: list[pytest.Item]) -> list[pytest.Item]:
+    """The parameter sets that a test has beyond those that `few` leaves it."""
+    alike: defaultdict[object, list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        if item.get_closest_marker("few") and not item.get_closest_marker("long"):
+            alike[item.path, getattr(item, "originalname", item.name)].append(item)
+    return [item for of_one in alike.values() for item in _beyond(of_one, of_one[0].get_closest_marker("few").args[0])]
 
 
 def _beyond(items: list[pytest.Item], few: int) -> list[pytest.Item]:

@@ -19,7 +19,7 @@ def pytest_addoption(parser):
 
 def pytest_configure(config):
     selection.configure(config)
-    for mark in ("long", "scenes", "slow", "spark"):
+    for mark in ("few(number)", "long", "scenes", "slow", "spark"):
         config.addinivalue_line("markers", f"{mark}: as in the suite")
 
 @pytest.hookimpl(optionalhook=True)
@@ -53,6 +53,7 @@ def test_seed(record_property):
 def test_fails():
     assert first_seed() == 0
 """
+_ANY_OF_FIVE = '@pytest.mark.parametrize("case", range(5))'
 
 
 @pytest.fixture
@@ -73,6 +74,15 @@ def run(pytester, monkeypatch):
 def test_a_plain_run_leaves_the_sweeps_out(run):
     result = run(test_sizes=_SIZES)
     result.assert_outcomes(passed=4, deselected=1)
+
+
+@pytest.mark.slow
+def test_only_what_a_plain_run_leaves_out_can_be_run(run):
+    cases = _SIZES.replace(
+        '@pytest.mark.parametrize("case", range(sized(2, 5)))', "@pytest.mark.few(2)\n" + _ANY_OF_FIVE
+    )
+    run(test_sizes=cases).assert_outcomes(passed=4, deselected=4)
+    run("--long", "-m", "long", test_sizes=cases).assert_outcomes(passed=4, deselected=4)
 
 
 @pytest.mark.slow
