@@ -202,16 +202,24 @@ def _follow(numbers: Sequence[int]) -> bool:
     return list(numbers) == list(range(numbers[0], numbers[0] + len(numbers)))
 
 
-def first_number(group_id: str, of: str, numbers: Iterable[int], given: int | None) -> int:
-    """The number of the first replica: the lowest, if it is 0 or no number is missing after it.
+def first_number(group_id: str, names: Mapping[int, str], given: int | None) -> int:
+    """The number of the first replica: the lowest, if it is 0 or no number is missing after it; 0 without replicas.
 
-    given: the number that the operator states. Raises RefusedError if replicas may be missing at the beginning."""
-    known = sorted(set(numbers))
+    names: the replicas' names, by number. given: the number that the operator states. Raises RefusedError if replicas
+    may be missing at the beginning, and if there are replicas before the one that is given."""
+    known = sorted(names)
     if given is not None:
+        before = [names[number] for number in known if number < given]
+        if before:
+            raise _uncertain(
+                group_id, f"--first is {given}, but there are replicas before it: {', '.join(before)}",
+                f"the first replica is {known[0]} or one before it: --first {known[0]}",
+            )  # fmt: skip
         return given
-    if known[0] == 0 or _follow(known):
-        return known[0]
+    if not known or known[0] == 0 or _follow(known):
+        return known[0] if known else 0
+    first = known[0]
     raise _uncertain(
-        group_id, f"{of}-{known[0]} is the first member, and others are missing: replicas may begin at 0 or {known[0]}",
+        group_id, f"{names[first]} is the first one, and others are missing: replicas may begin at 0 or {first}",
         "say where they begin: --first 0",
     )  # fmt: skip

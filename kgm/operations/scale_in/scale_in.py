@@ -75,7 +75,8 @@ def plan_scale_in(
     the first replica; None: 0, or the lowest if none is missing. kubectl: the command with its options. unit: see
     `replicas_of`.
 
-    Raises RefusedError if it is not certain which members leave, or if none does; UsageError for a negative number."""
+    Raises RefusedError if it is not certain which members leave, if none does, or if a replica is before the first;
+    UsageError for a negative number."""
     if replicas < 0:
         raise UsageError(f"--to is {replicas}; the minimum is 0")
     if first is not None and first < 0:
@@ -84,7 +85,7 @@ def plan_scale_in(
     numbered = replicas_of(snapshot, pods, stateful_set=stateful_set, unit=unit)
     name = stateful_set or _only_set(snapshot, numbered)
     ours = {identity: replica for identity, replica in numbered.items() if replica.of == name}
-    lowest = first_number(snapshot.group_id, name, [one.number for one in ours.values()] or [0], first)
+    lowest = first_number(snapshot.group_id, {one.number: one.name for one in ours.values()}, first)
     leaving = sorted(
         (
             MemberOfPod(member=member, pod=replica.name, ordinal=replica.number, why=replica.why)

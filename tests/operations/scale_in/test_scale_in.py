@@ -113,6 +113,15 @@ def test_replicas_that_are_missing_make_it_uncertain_where_they_begin():
     assert [one.pod for one in plan_scale_in(pods(0, 2, 5), 3).leaving] == ["app-5"]
 
 
+def test_no_replica_is_before_the_first():
+    """A StatefulSet has its replicas from the first ordinal on: with one before it, more would stay than are asked for."""
+    with pytest.raises(RefusedError, match="--first is 2, but there are replicas before it: app-0, app-1") as refused:
+        plan_scale_in(pods(0, 1, 2, 3), 2, first=2)
+    assert "--first 0" in refused.value.hint
+    assert plan_scale_in(pods(1, 2, 3), 1, first=1).staying == ("app-1",)
+    assert plan_scale_in(group("a-0", "b-1", "b-2"), 1, stateful_set="b", first=1).staying == ("a-0", "b-1")
+
+
 SPRING = tuple(f"app-{replica}-{thread}" for replica in range(3) for thread in range(2))
 STREAMS = tuple(f"app-{replica}-{thread}" for replica in range(1, 4) for thread in (1, 2))
 
