@@ -10,13 +10,13 @@ import shlex
 import subprocess
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
-from kgm.model.errors import RefusedError, UsageError
+from kgm.client.transport.deadline import Deadline
+from kgm.model.errors import RefusedError, TimedOutError, UsageError
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
+from kgm.text.durations import show_duration
 from kgm.text.shell import shell_line
-
-_TIMEOUT_S: Final = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,26 +53,32 @@ class Kubectl:
         return f"{shell_line([*words, 'delete', 'pod'])} {pod}"
 
     def pods_of(
-        self, group: GroupSnapshot, identities: Collection[str], environment: Mapping[str, str]
+        self, group: GroupSnapshot, identities: Collection[str], environment: Mapping[str, str], deadline: Deadline
     ) -> dict[str, str]:
         """The name of each member's pod, by identity. Raises RefusedError if kubectl fails, or if it is not certain
-        which pod a member runs in."""
-        pods = self._pods(environment)
+        which pod a member runs in, and TimedOutError."""
+        pods = self._pods(environment, deadline)
         return {
             member.identity: _pod_of(member, pods, group.group_id).name
             for member in group.members
             if member.identity in identities
         }
 
-    def _pods(self, environment: Mapping[str, str]) -> list[Pod]:
+    def _pods(self, environment: Mapping[str, str], deadline: Deadline) -> list[Pod]:
         words = [*self.words, "get", "pods", "--output=json"]
         words += [] if self.selector is None else [f"--selector={self.selector}"]
         try:
             done = subprocess.run(  # noqa: S603  (the operator's command)
-                words, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False, stdin=subprocess.DEVNULL,
-                env=dict(environment),
+                words, capture_output=True, text=True, timeout=deadline.remaining(), check=False,
+                stdin=subprocess.DEVNULL, env=dict(environment),
             )  # fmt: skip
-        except (OSError, subprocess.TimeoutExpired, UnicodeDecodeError) as error:
+        except subprocess.TimeoutExpired:
+            raise TimedOutError(
+                f"nothing was done: {shell_line(words)} did not end within the time limit of "
+                f"{show_duration(deadline.budget_ms)}",
+                hint="allow more with --timeout",
+            ) from None
+        except (OSError, UnicodeDecodeError) as error:
             raise RefusedError(f"nothing was done: {words[0]}: {error}") from None
         if done.returncode:
             raise RefusedError(

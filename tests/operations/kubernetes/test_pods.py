@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import shlex
 import sys
+import time
 
 import pytest
 
-from kgm.model.errors import RefusedError, UsageError
+from kgm.client.transport.deadline import Deadline
+from kgm.model.errors import RefusedError, TimedOutError, UsageError
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.operations.kubernetes.pods import Kubectl
 from kgm.operations.rollout.template import CommandTemplate
@@ -44,12 +46,16 @@ def kubectl(tmp_path):
     return kubectl
 
 
+def pods_of(command, members, identities, *, within_ms=30_000):
+    return command.pods_of(members, identities, {}, Deadline.after(within_ms))
+
+
 def test_a_pod_has_the_name_of_its_member_or_its_address(kubectl, tmp_path):
     command = Kubectl.of(
         f"{kubectl(pod('app-0'), pod('web-x', '10.0.0.7'), pod('web-y', None))} --context=c", namespace="shop", selector="app=x"
     )  # fmt: skip
     members = group(member("app-0"), member("dyn", "/10.0.0.7", static=False), member("other", "10.5.5.5"))
-    assert command.pods_of(members, {"app-0", "dyn-id"}, {}) == {"app-0": "app-0", "dyn-id": "web-x"}
+    assert pods_of(command, members, {"app-0", "dyn-id"}) == {"app-0": "app-0", "dyn-id": "web-x"}
     asked = (tmp_path / "asked").read_text()
     assert asked == "['--context=c', '--namespace=shop', 'get', 'pods', '--output=json', '--selector=app=x']"
 
@@ -64,7 +70,7 @@ def test_a_pod_has_the_name_of_its_member_or_its_address(kubectl, tmp_path):
 )
 def test_a_member_whose_pod_is_not_certain_stops_everything(kubectl, pods, message):
     with pytest.raises(RefusedError, match=message):
-        Kubectl.of(kubectl(*pods)).pods_of(group(member("app-0")), {"app-0"}, {})
+        pods_of(Kubectl.of(kubectl(*pods)), group(member("app-0")), {"app-0"})
 
 
 @pytest.mark.parametrize(
@@ -76,9 +82,21 @@ def test_a_member_whose_pod_is_not_certain_stops_everything(kubectl, pods, messa
 )  # fmt: skip
 def test_a_kubectl_that_does_not_answer_stops_everything(kubectl, more, message):
     with pytest.raises(RefusedError, match=message):
-        Kubectl.of(kubectl(**more)).pods_of(group(member("app-0")), {"app-0"}, {})
+        pods_of(Kubectl.of(kubectl(**more)), group(member("app-0")), {"app-0"})
     with pytest.raises(RefusedError, match="no-such-kubectl"):
-        Kubectl.of("no-such-kubectl").pods_of(group(), set(), {})
+        pods_of(Kubectl.of("no-such-kubectl"), group(), set())
+
+
+def test_a_kubectl_that_hangs_has_the_time_of_the_command(tmp_path):
+    """Not a time of its own; and what is too late is exit code 5, as with a broker that hangs."""
+    script = tmp_path / "kubectl"
+    script.write_text("#!/bin/sh\nexec /bin/sleep 20\n")
+    script.chmod(0o755)
+    began = time.monotonic()
+    with pytest.raises(TimedOutError, match=r"kubectl get pods --output=json did not end within .* 300ms") as timed_out:
+        pods_of(Kubectl.of(str(script)), group(), set(), within_ms=300)
+    assert time.monotonic() - began < 10
+    assert (timed_out.value.exit_code, timed_out.value.hint) == (5, "allow more with --timeout")
 
 
 def test_the_command_that_deletes_a_pod_is_a_template():

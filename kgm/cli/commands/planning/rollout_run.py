@@ -59,7 +59,8 @@ def start(
         warn_of_unknown_offsets(connected)
         pods = {}
         if cluster_of_pods is not None:
-            pods = cluster_of_pods.pods_of(live.snapshot, plan_for(request, live).named, os.environ)
+            named = plan_for(request, live).named
+            pods = cluster_of_pods.pods_of(live.snapshot, named, os.environ, connected.deadline)
         with progress(options, "simulating the plan"):
             planned = plan_rollout(
                 live, request, commands, limits, gates=gates, pods=pods, assume_stopped=assume_stopped, draws=draws,

@@ -90,7 +90,7 @@ def scale_in(
         pods = None
         if kubernetes:
             names = {member.identity for member in live.snapshot.members}
-            pods = command.pods_of(live.snapshot, names, os.environ)
+            pods = command.pods_of(live.snapshot, names, os.environ, connected.deadline)
         planned = plan_scale_in(
             live, to, stateful_set=statefulset, pods=pods, first=first, kubectl=command.words, draws=draws, seed=seed,
             unit=choice_of(UnitKind, unit, "--unit"),
