@@ -8,23 +8,52 @@ from __future__ import annotations
 import json
 import shlex
 import subprocess
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from kgm.client.transport.deadline import Deadline
 from kgm.model.errors import RefusedError, TimedOutError, UsageError
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
+from kgm.operations.kubernetes.ordinals import NumberedPod
 from kgm.text.durations import show_duration
 from kgm.text.shell import shell_line
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pod:
-    """A pod. ip: None until it has one. Pods on the host network share the address of their node."""
+    """A pod. ip: None until it has one. Pods on the host network share the address of their node. is_deleted: it is
+    being deleted; a StatefulSet then starts one of the same name, unless it is scaled in."""
 
     name: str
     ip: str | None
+    is_deleted: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedPods:
+    """The pods that kubectl has listed."""
+
+    pods: tuple[Pod, ...]
+
+    def of_members(self, group: GroupSnapshot, identities: Collection[str]) -> dict[str, str]:
+        """The name of each member's pod, by identity. Raises RefusedError if it is not certain which pod a member runs
+        in."""
+        running = [pod for pod in self.pods if not pod.is_deleted]
+        return {
+            member.identity: _pod_of(member, running, group.group_id).name
+            for member in group.members
+            if member.identity in identities
+        }
+
+    def of_stateful_set(self, name: str) -> dict[int, str]:
+        """The names of its pods, by ordinal, with those that are being deleted."""
+        numbered = {pod.name: NumberedPod.of(pod.name) for pod in self.pods}
+        return {
+            one.ordinal: pod for pod, one in sorted(numbered.items()) if one is not None and one.stateful_set == name
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,21 +81,21 @@ class Kubectl:
         pod = '"$KGM_POD"' if is_shell else "{pod}"
         return f"{shell_line([*words, 'delete', 'pod'])} {pod}"
 
-    def pods_of(
-        self, group: GroupSnapshot, identities: Collection[str], environment: Mapping[str, str], deadline: Deadline
-    ) -> dict[str, str]:
-        """The name of each member's pod, by identity. Raises RefusedError if kubectl fails, or if it is not certain
-        which pod a member runs in, and TimedOutError."""
-        pods = self._pods(environment, deadline)
-        return {
-            member.identity: _pod_of(member, pods, group.group_id).name
-            for member in group.members
-            if member.identity in identities
-        }
+    def pods(self, environment: Mapping[str, str], deadline: Deadline) -> ListedPods:
+        """The pods that the options name. Raises RefusedError if kubectl fails, and TimedOutError."""
+        selector = [] if self.selector is None else [f"--selector={self.selector}"]
+        return self._get(["pods", "--output=json", *selector], _parsed_pods, "a list of pods", environment, deadline)
 
-    def _pods(self, environment: Mapping[str, str], deadline: Deadline) -> list[Pod]:
-        words = [*self.words, "get", "pods", "--output=json"]
-        words += [] if self.selector is None else [f"--selector={self.selector}"]
+    def first_ordinal(self, stateful_set: str, environment: Mapping[str, str], deadline: Deadline) -> int:
+        """The ordinal of the first pod of a StatefulSet. Raises RefusedError if kubectl fails, and TimedOutError."""
+        words = ["statefulset", stateful_set, "--output=json"]
+        return self._get(words, _parsed_first, "a StatefulSet", environment, deadline)
+
+    def _get(
+        self, options: Sequence[str], parse: Callable[[Any], T], what: str, environment: Mapping[str, str],
+        deadline: Deadline,
+    ) -> T:  # fmt: skip
+        words = [*self.words, "get", *options]
         try:
             done = subprocess.run(  # noqa: S603  (the operator's command)
                 words, capture_output=True, text=True, timeout=deadline.remaining(), check=False,
@@ -86,21 +115,31 @@ class Kubectl:
                 facts=done.stderr.strip().splitlines()[-3:],
             )
         try:
-            return _parsed(json.loads(done.stdout))
+            return parse(json.loads(done.stdout))
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise RefusedError(
-                f"nothing was done: the output of {shell_line(words)} is not a list of pods: {type(error).__name__}"
+                f"nothing was done: the output of {shell_line(words)} is not {what}: {type(error).__name__}"
             ) from None
 
 
-def _parsed(document: Any) -> list[Pod]:
-    """Pods that are not being deleted. Raises KeyError and similar errors for any other document."""
+def _parsed_pods(document: Any) -> ListedPods:
+    """Raises KeyError and similar errors for a document of another kind."""
     pods = []
     for item in document["items"]:
-        if item["metadata"].get("deletionTimestamp") is None:
-            ip = item.get("status", {}).get("podIP")
-            pods.append(Pod(name=str(item["metadata"]["name"]), ip=None if ip is None else str(ip)))
-    return pods
+        ip = item.get("status", {}).get("podIP")
+        pods.append(
+            Pod(
+                name=str(item["metadata"]["name"]),
+                ip=None if ip is None else str(ip),
+                is_deleted=item["metadata"].get("deletionTimestamp") is not None,
+            )
+        )
+    return ListedPods(pods=tuple(pods))
+
+
+def _parsed_first(document: Any) -> int:
+    """Raises KeyError and similar errors for a document of another kind."""
+    return int((document["spec"].get("ordinals") or {}).get("start", 0))
 
 
 def _pod_of(member: MemberSnapshot, pods: Sequence[Pod], group_id: str) -> Pod:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -202,17 +202,22 @@ def _follow(numbers: Sequence[int]) -> bool:
     return list(numbers) == list(range(numbers[0], numbers[0] + len(numbers)))
 
 
-def first_number(group_id: str, names: Mapping[int, str], given: int | None) -> int:
+def first_number(
+    group_id: str, names: Mapping[int, str], given: int | None, ask: Callable[[], int | None] = lambda: None
+) -> int:
     """The number of the first replica: the lowest, if it is 0 or no number is missing after it; 0 without replicas.
 
-    names: the replicas' names, by number. given: the number that the operator states. Raises RefusedError if replicas
-    may be missing at the beginning, and if there are replicas before the one that is given."""
-    known = sorted(names)
+    names: the replicas' names, by number. given: the number that the operator states. ask: returns what is known about
+    it elsewhere, and is called only if the names leave it open. Raises RefusedError if replicas may be missing at the
+    beginning, and if there are replicas before the one that is given."""
+    known, source = sorted(names), "--first"
+    if given is None and known and known[0] > 0:
+        given, source = ask(), ".spec.ordinals.start of the StatefulSet"
     if given is not None:
         before = [names[number] for number in known if number < given]
         if before:
             raise _uncertain(
-                group_id, f"--first is {given}, but there are replicas before it: {', '.join(before)}",
+                group_id, f"{source} is {given}, but there are replicas before it: {', '.join(before)}",
                 f"the first replica is {known[0]} or one before it: --first {known[0]}",
             )  # fmt: skip
         return given

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from kgm.model.errors import RefusedError, UsageError
@@ -12,6 +12,7 @@ from kgm.operations.bounce.prediction import predict_bounce
 from kgm.operations.bounce.request import BounceRequest
 from kgm.operations.bounce.units import UnitKind
 from kgm.operations.kubernetes.ordinals import braced
+from kgm.operations.kubernetes.pods import ListedPods
 from kgm.operations.scale_in.replica_numbers import Replica, first_number, replicas_of
 from kgm.simulation.bounce import DRAWS
 from kgm.simulation.report.prediction import Prediction
@@ -51,7 +52,7 @@ class ScaleInCommands:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScaleIn:
     """What a scale-in means for a group. first: the lowest ordinal. leaving: highest ordinal first, in the order in
-    which the pods stop."""
+    which the pods stop. without_member: pods of the StatefulSet, if they are known, without a member in the group."""
 
     group: GroupSnapshot
     stateful_set: str
@@ -59,21 +60,23 @@ class ScaleIn:
     first: int
     leaving: tuple[MemberOfPod, ...]
     staying: tuple[str, ...]
+    without_member: tuple[str, ...]
     prediction: Prediction
     commands: ScaleInCommands
 
 
 def plan_scale_in(
-    group: BounceGroup, replicas: int, *, stateful_set: str | None = None, pods: Mapping[str, str] | None = None,
-    first: int | None = None, kubectl: tuple[str, ...] = ("kubectl",), draws: int = DRAWS, seed: int = SEED,
-    unit: UnitKind = UnitKind.AUTO,
+    group: BounceGroup, replicas: int, *, stateful_set: str | None = None, pods: ListedPods | None = None,
+    first: int | None = None, ask_first: Callable[[str], int | None] = lambda _name: None,
+    kubectl: tuple[str, ...] = ("kubectl",), draws: int = DRAWS, seed: int = SEED, unit: UnitKind = UnitKind.AUTO,
 ) -> ScaleIn:  # fmt: skip
     """The members whose replica is not one of the first `replicas`, and what happens to the group without them.
 
-    stateful_set: the one to scale, if the group has members of several. pods: the pod of each member, by identity; None
-    means that each member's instance id, or the host that it reports, has its replica's number. first: the number of
-    the first replica; None: 0, or the lowest if none is missing. kubectl: the command with its options. unit: see
-    `replicas_of`.
+    stateful_set: the one to scale, if the group has members of several. pods: those that kubectl lists: each of the
+    StatefulSet is a replica, with or without a member; None means that each member's instance id, or the host that it
+    reports, has its replica's number. first: the number of the first replica; None: 0, or the lowest if none is
+    missing. ask_first: returns where a StatefulSet begins, if that is known; called only if no replica has number 0.
+    kubectl: the command with its options. unit: see `replicas_of`.
 
     Raises RefusedError if it is not certain which members leave, if none does, or if a replica is before the first;
     UsageError for a negative number."""
@@ -82,10 +85,18 @@ def plan_scale_in(
     if first is not None and first < 0:
         raise UsageError(f"--first is {first}; the minimum is 0")
     snapshot = group.snapshot
-    numbered = replicas_of(snapshot, pods, stateful_set=stateful_set, unit=unit)
+    pod_names = None if pods is None else pods.of_members(snapshot, {one.identity for one in snapshot.members})
+    numbered = replicas_of(snapshot, pod_names, stateful_set=stateful_set, unit=unit)
     name = stateful_set or _only_set(snapshot, numbered)
     ours = {identity: replica for identity, replica in numbered.items() if replica.of == name}
-    lowest = first_number(snapshot.group_id, {one.number: one.name for one in ours.values()}, first)
+    names = {one.number: one.name for one in ours.values()}
+    without_member: tuple[str, ...] = ()
+    if pods is not None:
+        # The processes in these pods may not have joined, for example because they crash: they are replicas still.
+        of_set = pods.of_stateful_set(name)
+        without_member = tuple(pod for number, pod in sorted(of_set.items()) if number not in names)
+        names |= of_set
+    lowest = first_number(snapshot.group_id, names, first, lambda: ask_first(name))
     leaving = sorted(
         (
             MemberOfPod(member=member, pod=replica.name, ordinal=replica.number, why=replica.why)
@@ -97,7 +108,10 @@ def plan_scale_in(
     if not leaving:
         raise RefusedError(
             f"no member of group {snapshot.group_id!r} leaves when {name} has {replicas} replicas",
-            facts=(f"members: {', '.join(in_order(one.identity for one in snapshot.members)) or 'none'}",),
+            facts=(
+                f"members: {', '.join(in_order(one.identity for one in snapshot.members)) or 'none'}",
+                *([f"pods without a member: {', '.join(without_member)}"] if without_member else []),
+            ),
             group_id=snapshot.group_id,
         )
     gone = {one.member.identity for one in leaving}
@@ -114,6 +128,7 @@ def plan_scale_in(
         first=lowest,
         leaving=tuple(leaving),
         staying=tuple(in_order(one.identity for one in snapshot.members if one.identity not in gone)),
+        without_member=without_member,
         prediction=predict_bounce(group, request, draws=draws, seed=seed).predictions[0],
         commands=_commands(snapshot, name, replicas, leaving, kubectl)
         if pods is not None or all(one.is_pod for one in ours.values())

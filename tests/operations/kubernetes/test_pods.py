@@ -47,7 +47,7 @@ def kubectl(tmp_path):
 
 
 def pods_of(command, members, identities, *, within_ms=30_000):
-    return command.pods_of(members, identities, {}, Deadline.after(within_ms))
+    return command.pods({}, Deadline.after(within_ms)).of_members(members, identities)
 
 
 def test_a_pod_has_the_name_of_its_member_or_its_address(kubectl, tmp_path):
@@ -85,6 +85,23 @@ def test_a_kubectl_that_does_not_answer_stops_everything(kubectl, more, message)
         pods_of(Kubectl.of(kubectl(**more)), group(member("app-0")), {"app-0"})
     with pytest.raises(RefusedError, match="no-such-kubectl"):
         pods_of(Kubectl.of("no-such-kubectl"), group(), set())
+
+
+@pytest.mark.parametrize(
+    ("spec", "first"), [({}, 0), ({"ordinals": {}}, 0), ({"ordinals": {"start": 5}}, 5), ({"ordinals": None}, 0)]
+)
+def test_where_a_stateful_set_begins(kubectl, tmp_path, spec, first):
+    """Kubernetes: `.spec.ordinals.start`, 0 if it is not set."""
+    script = kubectl(text=json.dumps({"kind": "StatefulSet", "spec": spec}))
+    command = Kubectl.of(script, namespace="shop", selector="app=x")
+    assert command.first_ordinal("app", {}, Deadline.after(30_000)) == first
+    asked = (tmp_path / "asked").read_text()
+    assert asked == "['--namespace=shop', 'get', 'statefulset', 'app', '--output=json']"
+
+
+def test_what_is_no_stateful_set_does_not_say_where_it_begins(kubectl):
+    with pytest.raises(RefusedError, match="is not a StatefulSet"):
+        Kubectl.of(kubectl(pod("app-1"))).first_ordinal("app", {}, Deadline.after(30_000))
 
 
 def test_a_kubectl_that_hangs_has_the_time_of_the_command(tmp_path):

@@ -15,6 +15,7 @@ from kgm.model.snapshot import TopicSnapshot
 from kgm.model.work import MemberWork
 from kgm.operations.bounce.group import BounceGroup
 from kgm.operations.bounce.units import UnitKind
+from kgm.operations.kubernetes.pods import ListedPods, Pod
 from kgm.operations.scale_in import scale_in
 from kgm.simulation.plan.synthetic_group import synthetic_group
 
@@ -42,6 +43,16 @@ def group(*names, dynamic=(), hosts=("/127.0.0.1",), clients=("app",)):
     return BounceGroup(snapshot=replace(made_up, group_id="g", members=members))
 
 
+def listed(*names, deleted=()):
+    """What kubectl lists; the address of NAME-N is 10.0.0.N."""
+    return ListedPods(
+        pods=tuple(
+            Pod(name=name, ip=f"10.0.0.{name.rpartition('-')[2]}", is_deleted=name in deleted)
+            for name in (*names, *deleted)
+        )
+    )
+
+
 def pods(*names):
     return group(*(f"app-{number}" for number in names))
 
@@ -67,7 +78,13 @@ def test_ordinals_are_numbers():
 
 def test_dynamic_members_need_no_removal():
     both = group("a", "b", dynamic={"b"})
-    planned = plan_scale_in(both, 1, pods={"a": "web-0", "b-id": "web-1"}, kubectl=("kubectl", "-n", "shop"))
+    both = BounceGroup(
+        snapshot=replace(
+            both.snapshot,
+            members=tuple(replace(one, client_host=f"/10.0.0.{n}") for n, one in enumerate(both.snapshot.members)),
+        )
+    )
+    planned = plan_scale_in(both, 1, pods=listed("web-0", "web-1"), kubectl=("kubectl", "-n", "shop"))
     assert [one.member.identity for one in planned.leaving] == ["b-id"]
     assert planned.commands.lines == (
         "kubectl -n shop scale statefulset/web --replicas=1",
@@ -120,6 +137,60 @@ def test_no_replica_is_before_the_first():
     assert "--first 0" in refused.value.hint
     assert plan_scale_in(pods(1, 2, 3), 1, first=1).staying == ("app-1",)
     assert plan_scale_in(group("a-0", "b-1", "b-2"), 1, stateful_set="b", first=1).staying == ("a-0", "b-1")
+
+
+@pytest.mark.parametrize("deleted", [(), ("app-0",)])
+@pytest.mark.parametrize("replicas", range(4))
+def test_a_pod_without_a_member_is_a_replica(replicas, deleted):
+    """Kubernetes: a StatefulSet from ordinal 0 with N replicas has the pods 0 to N-1, whatever runs in them. app-0 has
+    not joined, for example because it crashes or has just been deleted to start again."""
+    running = [name for name in ("app-0", "app-1", "app-2", "app-3", "web-7") if name not in deleted]
+    planned = plan_scale_in(pods(1, 2, 3), replicas, pods=listed(*running, deleted=deleted))
+    assert [one.pod for one in planned.leaving] == [f"app-{n}" for n in (3, 2, 1) if n >= replicas]
+    assert (planned.first, planned.without_member) == (0, ("app-0",))
+
+
+def test_a_pod_without_a_member_is_no_member_that_leaves():
+    with pytest.raises(RefusedError, match="no member of group 'g' leaves when app has 2 replicas") as refused:
+        plan_scale_in(pods(0, 1), 2, pods=listed("app-0", "app-1", "app-2"))
+    assert refused.value.facts == ("members: app-0, app-1", "pods without a member: app-2")
+
+
+def test_no_pod_is_before_the_first_either():
+    with pytest.raises(RefusedError, match="--first is 1, but there are replicas before it: app-0"):
+        plan_scale_in(pods(1, 2), 1, first=1, pods=listed("app-0", "app-1", "app-2"))
+
+
+@pytest.mark.parametrize(
+    ("start", "replicas", "gone"),
+    [
+        (0, 2, ["app-2"]), (1, 1, ["app-2"]), (None, 1, ["app-2"]), (0, 1, ["app-2", "app-1"]), (0, 3, None),
+        (2, 1, None),
+    ],
+)  # fmt: skip
+def test_the_stateful_set_says_where_it_begins_if_no_pod_shows_it(start, replicas, gone):
+    """Kubernetes: the ordinals are `.spec.ordinals.start` and the numbers after it. app-0 may be about to start."""
+    asked = []
+
+    def ask_first(name):
+        asked.append(name)
+        return start
+
+    def plan():
+        return plan_scale_in(pods(1, 2), replicas, pods=listed("app-1", "app-2"), ask_first=ask_first)
+
+    if gone is None:
+        with pytest.raises(RefusedError):
+            plan()
+    else:
+        assert [one.pod for one in plan().leaving] == gone
+    assert asked == ["app"]
+
+
+def test_the_stateful_set_is_not_asked_for_what_is_known():
+    for known in ({"first": 1}, {"pods": listed("app-0", "app-1", "app-2")}):
+        given = {"pods": listed("app-1", "app-2"), **known}
+        plan_scale_in(pods(1, 2), 1, **given, ask_first=lambda _name: pytest.fail("it was asked"))
 
 
 SPRING = tuple(f"app-{replica}-{thread}" for replica in range(3) for thread in range(2))

@@ -60,7 +60,7 @@ def start(
         pods = {}
         if cluster_of_pods is not None:
             named = plan_for(request, live).named
-            pods = cluster_of_pods.pods_of(live.snapshot, named, os.environ, connected.deadline)
+            pods = cluster_of_pods.pods(os.environ, connected.deadline).of_members(live.snapshot, named)
         with progress(options, "simulating the plan"):
             planned = plan_rollout(
                 live, request, commands, limits, gates=gates, pods=pods, assume_stopped=assume_stopped, draws=draws,

@@ -12,11 +12,13 @@ from kgm.cli.options.plan_options import Draws, GroupOption, Seed, choice_of, pl
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
 from kgm.cli.output.report import Column, Columns, Report, cluster_json, emit, object_table
-from kgm.model.errors import UsageError
+from kgm.model.errors import RefusedError, UsageError
 from kgm.text.wording import many, partitions_text
 
 if TYPE_CHECKING:
+    from kgm.client.transport.deadline import Deadline
     from kgm.model.snapshot import MemberSnapshot
+    from kgm.operations.kubernetes.pods import Kubectl
     from kgm.operations.scale_in.scale_in import ScaleIn
 
 SCHEMA = "kgm.scale-in/v1"
@@ -71,8 +73,9 @@ def scale_in(
     --statefulset, or say with --unit what the last number is. instance: it is a thread's. member: it is the replica's.
     host: it is a thread's if members share a host. Connect workers, and dynamic threads of Kafka Streams with an
     application.server, are identified by the host in their URL. Replicas begin at 0, or at the lowest number if none
-    after it is missing, unless --first is given."""
-    from kgm.cli.output.failures import warn_of_unknown_offsets
+    after it is missing, unless --first is given. With --kubernetes every pod of the StatefulSet is a replica, with or
+    without a member; if none has number 0, kgm asks kubectl where the StatefulSet begins (.spec.ordinals.start)."""
+    from kgm.cli.output.failures import print_warning, warn_of_unknown_offsets
     from kgm.operations.bounce.group import live_group
     from kgm.operations.bounce.sinks import with_live_sinks
     from kgm.operations.bounce.units import UnitKind
@@ -87,16 +90,34 @@ def scale_in(
     with options.cluster(reads_only=True) as connected:
         live = with_live_sinks(connected, live_group(connected, group_id))
         warn_of_unknown_offsets(connected)
-        pods = None
-        if kubernetes:
-            names = {member.identity for member in live.snapshot.members}
-            pods = command.pods_of(live.snapshot, names, os.environ, connected.deadline)
+        pods = command.pods(os.environ, connected.deadline) if kubernetes else None
+
+        def ask_first(name: str) -> int | None:
+            return _first_ordinal(command, name, connected.deadline) if kubernetes else None
+
         planned = plan_scale_in(
-            live, to, stateful_set=statefulset, pods=pods, first=first, kubectl=command.words, draws=draws, seed=seed,
-            unit=choice_of(UnitKind, unit, "--unit"),
+            live, to, stateful_set=statefulset, pods=pods, first=first, ask_first=ask_first, kubectl=command.words,
+            draws=draws, seed=seed, unit=choice_of(UnitKind, unit, "--unit"),
         )  # fmt: skip
         where = cluster_json(connected)
+    if planned.without_member:
+        print_warning(
+            f"pods of StatefulSet {planned.stateful_set} without a member in group {group_id!r}: "
+            f"{', '.join(planned.without_member)}; they count as replicas"
+        )
     emit(_report(planned, where), options)
+
+
+def _first_ordinal(command: Kubectl, name: str, deadline: Deadline) -> int | None:
+    """Where a StatefulSet begins; None, with a warning, if kubectl does not tell, as without the right to get it."""
+    from kgm.cli.output.failures import print_warning
+
+    try:
+        return command.first_ordinal(name, os.environ, deadline)
+    except RefusedError as error:
+        why = "; ".join([error.message.removeprefix("nothing was done: "), *error.facts])
+        print_warning(f"where StatefulSet {name} begins is taken from the numbers of its pods: {why}")
+        return None
 
 
 def _owns(member: MemberSnapshot) -> str | None:

@@ -100,6 +100,43 @@ def test_kubectl_is_asked_for_the_pods(scale_in, tmp_path):
     assert "first has no number at its end" in err
 
 
+def fake_kubectl(tmp_path, *ordinals, stateful_set):
+    """Lists these pods of `app`, and answers with this StatefulSet; None: it may not be read."""
+    pods = {"items": [{"metadata": {"name": f"app-{n}"}, "status": {}} for n in ordinals]}
+    (tmp_path / "pods").write_text(json.dumps(pods))
+    answer = "echo 'Error: Forbidden' >&2; exit 1"
+    if stateful_set is not None:
+        (tmp_path / "statefulset").write_text(json.dumps(stateful_set))
+        answer = f"cat {tmp_path}/statefulset"
+    kubectl = tmp_path / "kubectl"
+    kubectl.write_text(
+        f'#!/bin/sh\ncase "$1 $2" in "get pods") cat {tmp_path}/pods;; "get statefulset") {answer};; esac\n'
+    )
+    kubectl.chmod(0o755)
+    return ["--kubernetes", "--kubectl", str(kubectl), "-o", "name"]
+
+
+def test_pods_that_have_not_joined_are_replicas_and_are_told(scale_in, tmp_path):
+    words = fake_kubectl(tmp_path, 0, 1, 2, stateful_set=None)
+    code, out, err = scale_in(["app-1", "app-2"], "--to", "1", *words)
+    assert (code, out.split()) == (0, ["app-2", "app-1"])
+    assert err == (
+        "warning: pods of StatefulSet app without a member in group 'GROUP': app-0; they count as replicas\n"
+    )
+
+
+def test_kubectl_is_asked_where_the_ordinals_begin(scale_in, tmp_path):
+    words = fake_kubectl(tmp_path, 1, 2, stateful_set={"spec": {}})
+    assert scale_in(["app-1", "app-2"], "--to", "1", *words) == (0, "app-2\napp-1\n", "")
+    words = fake_kubectl(tmp_path, 1, 2, stateful_set={"spec": {"ordinals": {"start": 1}}})
+    assert scale_in(["app-1", "app-2"], "--to", "1", *words) == (0, "app-2\n", "")
+    words = fake_kubectl(tmp_path, 1, 2, stateful_set=None)
+    code, out, err = scale_in(["app-1", "app-2"], "--to", "1", *words)
+    assert (code, out) == (0, "app-2\n")
+    assert "warning: where StatefulSet app begins is taken from the numbers of its pods: " in err
+    assert "Error: Forbidden" in err
+
+
 @pytest.mark.parametrize("words", [[], ["--to", "-1"], ["--to", "x"]])
 def test_the_number_is_needed(scale_in, words):
     assert scale_in(["app-0"], *words)[0] == 2
