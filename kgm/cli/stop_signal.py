@@ -28,9 +28,10 @@ def stopped_by_sigterm(stop: threading.Event) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def interrupted_by_signals() -> Iterator[None]:
+def interrupted_by_signals(*, sigterm_code: int | None = None) -> Iterator[None]:
     """SIGTERM and SIGHUP interrupt the command as Ctrl-C does, so that what was done is reported and recorded, and a
-    terminal gets its cursor and screen back. The exit code is `interrupted_code()`.
+    terminal gets its cursor and screen back. The exit code is `interrupted_code()`, or after SIGTERM `sigterm_code`,
+    for a command that runs until SIGTERM.
 
     A signal that kgm was started to ignore (nohup) stays ignored. Only the main thread can have a handler."""
     global _interrupted_by  # noqa: PLW0603  (a process runs one command line at a time)
@@ -56,7 +57,10 @@ def interrupted_by_signals() -> Iterator[None]:
     except KeyboardInterrupt:
         if _interrupted_by == signal.SIGINT:
             raise
-        raise Ended(interrupted_code()) from None  # typer ends every KeyboardInterrupt with 130
+        code = interrupted_code()
+        if _interrupted_by == signal.SIGTERM and sigterm_code is not None:
+            code = sigterm_code
+        raise Ended(code) from None  # typer ends every KeyboardInterrupt with 130
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

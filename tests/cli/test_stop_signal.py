@@ -32,6 +32,13 @@ def test_the_exit_code_is_that_of_the_signal(number, code):
         assert interrupted_code() == 130
 
 
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGHUP, 129)])
+def test_sigterm_is_how_some_commands_end(number, code):
+    with pytest.raises(Ended) as ended, interrupted_by_signals(sigterm_code=0):
+        signal.raise_signal(number)
+    assert ended.value.code == code
+
+
 def test_only_the_first_signal_interrupts():
     """A terminal that closes sends SIGHUP more than once; the first is being answered with a report."""
     with interrupted_by_signals():

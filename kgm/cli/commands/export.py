@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
@@ -17,7 +17,7 @@ from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
 from kgm.cli.output.report import Column, Columns, MadeRows, Report, cluster_json, emit, object_table
 from kgm.cli.output.streams import write_stdout
-from kgm.cli.stop_signal import stopped_by_sigterm
+from kgm.cli.stop_signal import interrupted_by_signals
 from kgm.model.distribution import install_command
 from kgm.model.errors import UsageError
 from kgm.text.durations import parse_duration, show_duration
@@ -109,6 +109,9 @@ def export(
         is_once=listen is None and interval is None,
     )
     with ExitStack() as stack:
+        if not request.is_once:
+            # At once, even if a broker hangs: a supervisor that stops kgm does not wait for --timeout.
+            stack.enter_context(interrupted_by_signals(sigterm_code=0))
         listener = (
             None if address is None else stack.enter_context(MetricsListener(*address, allowed_hosts=allow_host or ()))
         )
@@ -220,15 +223,13 @@ def _write(collector: GroupCollector, path: Path, interval_ms: int | None) -> No
     write(first)
     if interval_ms is not None:
         _go_on(collector, interval_ms, write)
-        return
     if not first.is_up:
         raise first.errors[-1]
     exit_with(first.errors, done=len(first.series.group_ids))
 
 
-def _go_on(collector: GroupCollector, interval_ms: int, use: Callable[[Collection], None]) -> None:
-    """Collect every interval_ms until SIGTERM or Ctrl-C."""
-    stop = threading.Event()
-    with stopped_by_sigterm(stop):
-        while not stop.wait(interval_ms / 1000):
-            use(collector.collect())
+def _go_on(collector: GroupCollector, interval_ms: int, use: Callable[[Collection], None]) -> NoReturn:
+    """Collect every interval_ms until a signal interrupts it."""
+    while True:
+        time.sleep(interval_ms / 1000)
+        use(collector.collect())

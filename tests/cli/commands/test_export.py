@@ -7,6 +7,7 @@ import re
 import signal
 import stat
 import subprocess
+import threading
 import urllib.request
 import uuid
 from contextlib import contextmanager
@@ -14,10 +15,13 @@ from contextlib import contextmanager
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
+from kgm.protocol.apis import ApiKey
+from kgm.server import serve_in_thread
 from tests import ROOT
 from tests.cli.environment import bare
 from tests.cli.forked import forked_command
 from tests.cli.runner import kgm
+from tests.client.faults import BlackHole, FaultProxy, Pass
 from tests.kafka.broker import free_ports
 from tests.kafka.members import RdMembers, wait_settled
 from tests.needs import needs
@@ -91,6 +95,37 @@ def test_over_http_until_sigterm(kafka, group):
         until(lambda: stamp(read(line["listening"])) > stamp(first), "no second collection")
         child.send_signal(signal.SIGTERM)
         assert child.wait(30) == 0
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "is_file", "collections"),
+    [
+        (signal.SIGTERM, 0, False, 1), (signal.SIGINT, 130, False, 1), (signal.SIGHUP, 129, False, 1),
+        (signal.SIGTERM, 0, False, 0), (signal.SIGTERM, 0, True, 1),
+    ],
+)  # fmt: skip
+def test_a_signal_ends_it_at_once_while_a_broker_hangs(tmp_path, number, code, is_file, collections):
+    """Not when the collection under way has used up --timeout: supervisors kill what takes that long. collections: how
+    many succeed before."""
+    hangs = threading.Event()
+    where = ["--textfile", str(tmp_path / "kgm.prom")] if is_file else ["--listen", "127.0.0.1:0"]
+    with serve_in_thread(topics={}) as server, FaultProxy(("127.0.0.1", server.port)) as proxy:
+        proxy.script(ApiKey.LIST_GROUPS, *[Pass()] * collections)
+        proxy.always(ApiKey.LIST_GROUPS, BlackHole(then=hangs.set))
+        child = subprocess.Popen(
+            [*forked_command(), "export", "-b", proxy.bootstrap, *where, "--interval", "1s", "--timeout", "1h"],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=bare(),
+        )  # fmt: skip
+        try:
+            assert hangs.wait(60)
+            child.send_signal(number)
+            out, err = child.communicate(timeout=30)
+        finally:
+            child.kill()
+            child.wait(30)
+    assert (child.returncode, err) == (code, "")
+    assert bool(out) == (not is_file and collections > 0)
+    assert [path.name for path in tmp_path.iterdir()] == ["kgm.prom"] * (is_file and collections)
 
 
 def stamp(text):
