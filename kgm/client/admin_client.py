@@ -107,11 +107,6 @@ class AdminClient:
 
         return can_list_all(self._cluster_operations(if_unread=None))
 
-    def hides_all_groups(self, listing: Listing) -> bool:
-        """Whether a listing without groups proves nothing: brokers silently leave out what the principal is not allowed
-        to see."""
-        return not listing.groups and not listing.errors and not self.can_list_all()
-
     def _cluster_operations(self, *, if_unread: int | None) -> int | None:
         """What the principal is allowed to do on the cluster, as bits; None if the brokers do not report it."""
         from kgm.client.authorized_operations import cluster_operations

@@ -16,6 +16,8 @@ DESCRIBE: Final = 8
 #: AclEntry.supportedOperations of a cluster: CREATE, ALTER, DESCRIBE, CLUSTER_ACTION, DESCRIBE_CONFIGS, ALTER_CONFIGS,
 #: IDEMPOTENT_WRITE.
 _ALL_ON_CLUSTER: Final = (5, 7, 8, 9, 10, 11, 12)
+#: What a broker sends that does not report them, although it was asked to (MetadataResponse.json).
+_UNTOLD: Final = -(2**31)
 #: Only these versions of Metadata have the cluster's authorized operations.
 _METADATA_FROM, _METADATA_TO = 8, 10
 
@@ -31,7 +33,8 @@ def cluster_operations(connection: BrokerConnection, deadline: Deadline) -> int 
     version = connection.version(ApiKey.METADATA, at_most=_METADATA_TO)
     request = MetadataRequest(topics=[], allow_auto_topic_creation=False, include_cluster_authorized_operations=True)
     answer = connection.call(request, MetadataResponse, version=version, deadline=deadline)
-    return max(answer.cluster_authorized_operations, 0)
+    operations = answer.cluster_authorized_operations
+    return None if operations == _UNTOLD else operations
 
 
 def is_allowed(operations: int, operation: int) -> bool:

@@ -49,6 +49,7 @@ CLUSTER_COMMANDS = {
     "config view": ["config", "view", "--show-origin"],
     "config test": ["config", "test", "-g", GROUP],
 }
+INVISIBLE = "groups may be invisible: without DESCRIBE on Cluster 'kafka-cluster'"
 _numbers = itertools.count()
 
 
@@ -102,7 +103,10 @@ def test_list(as_user):
     assert "no group is visible: without DESCRIBE on Cluster 'kafka-cluster'" in err
     code, document, err = as_user("viewer", "list")
     seen = {row["group_id"] for row in document["data"]["groups"]}
-    assert (code, err) == (0, "")
+    assert code == 0
+    (warning,) = document["warnings"]
+    assert err == f"warning: {warning}\n"
+    assert warning.startswith(INVISIBLE)
     assert GROUP in seen
     assert "rights-unseen" not in seen  # Kafka leaves it out and says nothing
     code, document, err = as_user("operator", "list")  # who may list all groups, and describe some
@@ -258,7 +262,7 @@ def test_a_doctor_that_could_not_look_finds_nothing_and_is_not_green(as_user, ka
     code, document, err = as_user("nobody", "doctor", "--window", "0s")
     assert (code, document["data"]["groups"]) == (4, [])
     assert [one["code"] for one in document["errors"]] == ["AUTHORIZATION"]
-    assert "no group was examined: without DESCRIBE on Cluster 'kafka-cluster'" in err
+    assert "error: no group is visible: without DESCRIBE on Cluster 'kafka-cluster'" in err
     for words in ((), ("--check", "duplicate-instance-id")):
         code, document, err = as_user("viewer", "doctor", PODS, "--window", "0s", "--fail-on", "error", *words)
         assert (code, document["data"]["findings"] if words else []) == (7, [])
@@ -270,6 +274,56 @@ def test_a_doctor_that_could_not_look_finds_nothing_and_is_not_green(as_user, ka
         0,
         f"warning: no DESCRIBE on Topic '{TOPIC}': its partition count, offsets and lag are unknown\n",
     )
+
+
+@pytest.mark.parametrize(
+    ("words", "gate"),
+    [
+        (["list", "--match", f"{GROUP}*"], None),
+        (["describe", "--all-groups"], None),
+        (["top", "--once"], None),
+        (["export", "--findings-every", "0s"], None),
+        (["delete-groups", "--match", f"{GROUP}*", "--dry-run", "--guard-window", "0s"], None),
+        (["drain", "--client-id", "*", "--draws", "2", "--restart-time", "5s"], ["--fail-if-moves", "1000000"]),
+        (["doctor", "--window", "0s", "--check", "idle-members", "--fail-on", "never"], ["--fail-on", "error"]),
+        (["doctor", "--match", f"{GROUP}*", "--window", "0s", "--fail-on", "never"], ["--fail-on", "error"]),
+        (["watch", "--match", f"{PODS}*", "--settle", "500ms", "--timeout", "3s"], ["--until", "stable"]),
+    ],
+    ids=lambda value: None if value is None else "-".join(value)[:40],
+)
+def test_a_login_that_sees_some_groups_is_told_that_there_may_be_others(as_user, words, gate):
+    """Brokers leave out groups without DESCRIBE and say nothing. No gate over such a list is green."""
+    code, document, err = as_user("viewer", *words)
+    assert code == (6 if words[0] == "delete-groups" else 0), err  # groups with members are not deleted
+    assert any(text.startswith(INVISIBLE) for text in document["warnings"])
+    assert f"warning: {INVISIBLE}" in err
+    if gate is not None:
+        code, document, err = as_user("viewer", *words, *gate)
+        assert code in (4, 7), err
+        assert any(one["message"].startswith(INVISIBLE) for one in document["errors"])
+        assert f"error: {INVISIBLE}" in err
+    assert INVISIBLE not in as_user("operator", *words, *(gate or ()))[2]  # has DESCRIBE on the cluster
+
+
+def test_metrics_of_a_login_that_sees_no_group(as_user, kafka, capsys):
+    """A cluster without groups and a login without rights must not look alike."""
+    export = ["export", "--findings-every", "0s"]
+
+    def values(document, name):
+        families = [family for family in document["data"]["families"] if family["name"] == name]
+        return [sample["value"] for family in families for sample in family["samples"]]
+
+    code, document, err = as_user("nobody", *export)
+    assert (code, [one["code"] for one in document["errors"]]) == (4, ["AUTHORIZATION"])
+    assert "no group is visible" in err
+    assert values(document, "kgm_collection_errors") == [1]
+    assert values(document, "kgm_log_readable") == []  # nothing was read
+    for words in ([], [GROUP]):
+        code, document, err = as_user("viewer", *export, *words)  # has no READ on __consumer_offsets
+        assert (code, values(document, "kgm_log_readable")) == (0, [0])
+        assert (INVISIBLE in err) == (words == [])
+    assert run([*export, GROUP, "-b", kafka.bootstrap, "-o", "json"]) == 0
+    assert values(json.loads(capsys.readouterr().out), "kgm_log_readable") == [1]
 
 
 def test_config_test(as_user):

@@ -48,7 +48,9 @@ STEPS = {
 }  # fmt: skip
 #: The logins of the steps in between, which the outermost steps have all of.
 BETWEEN = sized(["SSL, own certificate", "SASL_SSL SCRAM-SHA-512"], list(LOGINS))
-COMMANDS = [name for name in CLUSTER_COMMANDS if name != "config view" and not name.startswith("history")]
+COMMANDS = {
+    name: words for name, words in CLUSTER_COMMANDS.items() if name != "config view" and not name.startswith("history")
+}
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,7 @@ def _arguments(secured, name, step, login):
         secured.add_dead_group(f"{group}-dead")
     return [
         word.replace("rights", group) if word in ("rights", "live:rights", PODS, DEAD) else word
-        for word in CLUSTER_COMMANDS[name]
+        for word in COMMANDS[name]
     ]
 
 
@@ -139,6 +141,12 @@ def table(seen):
         "-o json` read what no API returns: generations, session timeouts, leaders, past rebalances. It gives access to every group of",
         "the cluster. LeaveGroup needs READ on the group, the right of every consumer: every principal that may consume may",
         "remove members. DeleteGroups needs DELETE on the group; OffsetDelete (`delete-groups --topic`) also READ on the topic.",
+        "",
+        "Without DESCRIBE on the cluster, brokers leave out the groups on which the login has no DESCRIBE, and say nothing of",
+        "it. Where groups are not named (`list`, `top`, `describe --all-groups`, `export`, `drain`, `doctor`, `--match`), kgm",
+        "warns that groups may be invisible. Then no gate is green: `doctor`, `drain --fail-if-...` and `watch` with --until or an",
+        "expectation exit with 4 or 7 where they would exit with 0. An `export` that sees no group at all exits with 4 and has",
+        "a `kgm_collection_errors`. Old brokers (before 2.3) do not report the rights of a login; then there is no warning.",
         "",
         "DESCRIBE_CONFIGS on the cluster is optional too: with it `simulate-bounce` and `doctor` know the broker's limits and,",
         "on Kafka 3.7 to 3.9, which coordinator it runs. Without it they say that they assume defaults.", "",

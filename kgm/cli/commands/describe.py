@@ -115,8 +115,7 @@ def describe(
     with options.cluster(reads_only=True) as connected, progress(options, "describing groups"):
         described = ask(connected, request, order)
         described.groups = map(names.noted, described.groups)
-        if described.listing is not None:
-            warn_of_unseen_groups(connected, described.listing)
+        warn_of_unseen_groups(described.unseen)
         tables = _tables(described, view, order, verbose=verbose, times=request.with_times, folds=folds)
         emit(report(described, tables, cluster_json(connected), view=view, order=order), options)
     warn_of_unread(described.unread)

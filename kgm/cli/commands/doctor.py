@@ -74,7 +74,8 @@ def doctor(
     never change the exit code.
 
     Exits 8 if there are findings of severity --fail-on or above. Exits 7 if there are none but some checks could not
-    run, because what they need could not be read (4 if this login cannot see any group)."""
+    run, because what they need could not be read, or if groups may be invisible, because no group is named and this
+    login has no DESCRIBE on the cluster (4 if it cannot see any group)."""
     from kgm.cli.output.failures import exit_with, print_error, warn_of_unknown_offsets, warn_of_unseen_groups
     from kgm.cli.output.progress import progress
     from kgm.operations.doctor.diagnosis import diagnose
@@ -94,8 +95,7 @@ def doctor(
             removals=known_removals(os.environ), checks=checks, ignored=ignored, consumer_settings=options.settings,
             phase=functools.partial(progress, options),
         )  # fmt: skip
-        if diagnosis.listing is not None:
-            warn_of_unseen_groups(connected, diagnosis.listing)
+        warn_of_unseen_groups(diagnosis.unseen)
         warn_of_unknown_offsets(connected)
         where = cluster_json(connected)
     findings = [
@@ -113,7 +113,7 @@ def doctor(
         ids = ", ".join(in_order({one.group_id for one in failing})[:5])
         print_error(ConditionNotMet(f"{many(len(failing), 'finding')} of severity {fail_on} or above in: {ids}"))
         raise typer.Exit(ConditionNotMet.exit_code)
-    exit_with([blind] if blind is not None else [], done=0)
+    exit_with([blind] if blind is not None else [], done=len(diagnosis.group_ids))
 
 
 def _checks(given: Sequence[str] | None) -> tuple[str, ...]:

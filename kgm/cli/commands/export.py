@@ -143,7 +143,7 @@ def _check_extra() -> None:
 
 
 def _print(collector: GroupCollector, options: RunOptions) -> None:
-    from kgm.cli.output.failures import exit_with, warn_of_unknown_offsets
+    from kgm.cli.output.failures import exit_with, warn_of_unknown_offsets, warn_of_unseen_groups
     from kgm.cli.output.progress import progress
     from kgm.operations.export.families import openmetrics_text
 
@@ -151,6 +151,7 @@ def _print(collector: GroupCollector, options: RunOptions) -> None:
         collection = collector.collect()
     if not collection.is_up:
         raise collection.errors[-1]
+    warn_of_unseen_groups(collection.unseen)
     warn_of_unknown_offsets(collector.cluster)
     if not options.is_data:
         for piece in openmetrics_text(collection):
@@ -192,12 +193,13 @@ def _rows(families: Sequence[Metric]) -> Iterator[dict[str, str]]:
 
 
 def _serve(collector: GroupCollector, listener: MetricsListener, interval_ms: int) -> None:
-    from kgm.cli.output.failures import print_warning
+    from kgm.cli.output.failures import print_warning, warn_of_unseen_groups
 
     host, port = listener.address
     if not is_loopback(host):
         print_warning(f"listening on {host}: anyone who can reach this port sees groups, members and lag")
     first = listener.latest = collector.collect()
+    warn_of_unseen_groups(first.unseen)
     if first.log_unread_because is not None:
         why = first.log_unread_because
         print_warning(f"{why}: rebalances and handovers between two collections may be missed")
@@ -212,7 +214,7 @@ def _serve(collector: GroupCollector, listener: MetricsListener, interval_ms: in
 def _write(collector: GroupCollector, path: Path, interval_ms: int | None) -> None:
     """Write the file once, or every interval_ms. A cluster that does not answer is an error when writing once; else the
     file says that kgm_up is 0."""
-    from kgm.cli.output.failures import exit_with
+    from kgm.cli.output.failures import exit_with, warn_of_unseen_groups
     from kgm.operations.export.families import prometheus_text
     from kgm.operations.export.textfile import write_textfile
 
@@ -220,6 +222,7 @@ def _write(collector: GroupCollector, path: Path, interval_ms: int | None) -> No
         write_textfile(path, prometheus_text(collection))
 
     first = collector.collect()
+    warn_of_unseen_groups(first.unseen)
     write(first)
     if interval_ms is not None:
         _go_on(collector, interval_ms, write)

@@ -60,7 +60,7 @@ def list_groups(
         table = listing.list_groups(
             connected, states=states, types=types, pattern=match, topics=topics, lag=lag, order=order, see=seen.noted
         )
-        warn_of_unseen_groups(connected, table.listing)
+        warn_of_unseen_groups(table.unseen)
         consequence = "not listed" if topics else "members and lag are unknown"
         missing = [*unread(connected), *undescribed(table.undescribed, consequence)]
         warn_of_unread(missing)

@@ -89,7 +89,7 @@ def _print_once(connected: AdminClient, request: FleetRequest, order: FleetOrder
     fleet = Fleet(connected, request)
     with progress(options, "reading groups") as line:
         fleet.read_all(line.count)
-        warn_of_unseen_groups(connected, fleet.listing)
+        warn_of_unseen_groups(fleet.unseen)
     missing = fleet.unread()
     warn_of_unread(missing)
     rows = order.sorted([*fleet.rows.values()])

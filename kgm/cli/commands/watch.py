@@ -14,7 +14,7 @@ from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
 from kgm.cli.output.report import Report, cluster_json, emit, object_table
 from kgm.cli.stop_signal import interrupted_by_signals
-from kgm.model.errors import NotFoundError, UsageError
+from kgm.model.errors import KgmError, NotFoundError, UsageError
 from kgm.text.durations import parse_duration, show_duration
 
 if TYPE_CHECKING:
@@ -112,24 +112,27 @@ def watch(
     )
     watched = _watched_groups(wanted, baseline, expectations)
 
-    def matching(connected: AdminClient) -> list[WatchedGroup]:
-        names = [name for name in _matching(connected, match) if name not in wanted]
-        return _watched_groups(names, baseline, expectations)
+    def matching(connected: AdminClient) -> tuple[list[WatchedGroup], KgmError | None]:
+        group_ids, unseen = _matching(connected, match)
+        names = [name for name in group_ids if name not in wanted]
+        return _watched_groups(names, baseline, expectations), unseen
 
     _watch(watched, matching, limits, options)
 
 
-def _matching(connected: AdminClient, pattern: str | None) -> Sequence[str]:
-    """The groups that match. Raises NotFoundError if there are none, and the error of a broker that does not answer,
-    because its groups would be missing."""
+def _matching(connected: AdminClient, pattern: str | None) -> tuple[Sequence[str], KgmError | None]:
+    """The groups that match, and why there may be others. Raises NotFoundError if there are none, and the error of a
+    broker that does not answer, because its groups would be missing."""
     if pattern is None:
-        return ()
+        return (), None
+    from kgm.cli.output.failures import warn_of_unseen_groups
     from kgm.operations.groups.selection import select_groups
 
     selection = select_groups(connected, [], pattern)
+    warn_of_unseen_groups(selection.unseen)
     for error in selection.errors:
         raise error
-    return selection.group_ids
+    return selection.group_ids, selection.unseen
 
 
 def _limits(interval: str, until: str | None, count: int | None, options: RunOptions) -> WatchLimits:
@@ -164,7 +167,7 @@ def _watched_groups(names: Sequence[str], baseline: str | None, expectations: Ex
 
 def _watch(
     named: Sequence[WatchedGroup],
-    matching: Callable[[AdminClient], Sequence[WatchedGroup]],
+    matching: Callable[[AdminClient], tuple[Sequence[WatchedGroup], KgmError | None]],
     limits: WatchLimits,
     options: RunOptions,
 ) -> None:
@@ -174,12 +177,13 @@ def _watch(
     from kgm.operations.watch.watch import Watch
 
     with interrupted_by_signals(), options.cluster(reads_only=True) as connected:
-        groups = [*named, *matching(connected)]
+        found, unseen = matching(connected)
+        groups = [*named, *found]
         names = [group.group_id for group in groups]
         poller = GroupPoller(connected, names, budget_ms=min(POLL_MS, options.timeout_ms))
         observer = _observer(groups, limits, options)
         clock, is_ended = _clock(observer)
-        running = Watch(poller, groups, limits, clock, is_ended=is_ended)
+        running = Watch(poller, groups, limits, clock, is_ended=is_ended, unseen=unseen)
         running.begin()
         try:
             with (

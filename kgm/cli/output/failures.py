@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from kgm.cli.invocation import Ended, note_warning, with_cluster
 from kgm.cli.output.streams import write_stderr
 from kgm.client import AdminClient
-from kgm.client.group_listing import Listing
 from kgm.model.errors import KgmError
 from kgm.operations.groups.unread import Unread
 from kgm.text.sanitize import clean
@@ -33,13 +32,10 @@ def print_warning(text: str) -> None:
     write_stderr(f"warning: {clean(text)}\n")
 
 
-def warn_of_unseen_groups(connected: AdminClient, listing: Listing) -> None:
-    """Kafka silently omits groups that the principal may not see, so warn about an empty listing."""
-    if connected.hides_all_groups(listing):
-        print_warning(
-            "no group is visible: without DESCRIBE on Cluster 'kafka-cluster' a listing omits every group on which the "
-            "principal has no DESCRIBE"
-        )
+def warn_of_unseen_groups(unseen: KgmError | None) -> None:
+    """Warn that there may be groups which the principal cannot see."""
+    if unseen is not None:
+        print_warning(unseen.message)
 
 
 def warn_of_unknown_offsets(connected: AdminClient) -> None:

@@ -155,7 +155,7 @@ def prepare(
     prepared = PreparedDeletion(
         request=request, targets=tuple(targets), errors=tuple(errors), watches=watches,
         idleness={one: watches[one.group_id].verdict(one.topic) for one in targets if one.group_id in watches},
-        warnings=tuple(_warnings(cluster, targets)),
+        warnings=tuple(_warnings(cluster, targets, selection.unseen)),
     )  # fmt: skip
     return replace(prepared, refusal=_refusal(prepared))
 
@@ -188,8 +188,8 @@ def _check_supported(cluster: AdminClient, target: DeletionTarget) -> None:
         ) from error  # fmt: skip
 
 
-def _warnings(cluster: AdminClient, targets: Sequence[DeletionTarget]) -> list[str]:
-    warnings = []
+def _warnings(cluster: AdminClient, targets: Sequence[DeletionTarget], unseen: KgmError | None) -> list[str]:
+    warnings = [] if unseen is None else [unseen.message]
     hidden = [one.group_id for one in targets if one.group_id in cluster.offsets.incomplete_groups]
     if hidden:
         warnings.append(

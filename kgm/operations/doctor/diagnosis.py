@@ -11,7 +11,6 @@ from typing import Final, NamedTuple
 
 from kgm.client import AdminClient
 from kgm.client.failures import UnreadSettings
-from kgm.client.group_listing import Listing
 from kgm.client.in_parts import PART, KeptGroups, in_parts
 from kgm.client.lag_times import with_commit_ages
 from kgm.client.offsets_topic.group_tail import RawRecord, RecordedGroup, decoded
@@ -100,8 +99,8 @@ _CHECKS_OF_BOTH: Final = frozenset({*_CHECKS_OF_WINDOW, "double-owners", "unowne
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
-    """findings: most severe first, without the ignored ones. group_ids: the groups that were examined. listing: None if
-    none was needed. is_blind: this login cannot see any group, so there may be groups that were not examined."""
+    """findings: most severe first, without the ignored ones. group_ids: the groups that were examined. unseen: why
+    there may be groups that should have been examined."""
 
     group_ids: tuple[str, ...]
     findings: tuple[Finding, ...]
@@ -109,18 +108,14 @@ class Diagnosis:
     errors: tuple[KgmError, ...]
     window_ms: int
     history: str | None
-    listing: Listing | None
     ignored: tuple[IgnoredFinding, ...] = ()
-    is_blind: bool = False
+    unseen: AuthorizationError | None = None
 
     def unread(self, asked: Collection[str]) -> PartialError | AuthorizationError | None:
-        """Why the absence of findings proves nothing: no group was visible, or checks could not run; None if it is
-        conclusive. asked: the checks that the operator named; empty for all."""
-        if self.is_blind:
-            return AuthorizationError(
-                "no group was examined: without DESCRIBE on Cluster 'kafka-cluster' brokers list no group on which the "
-                "principal has no DESCRIBE"
-            )
+        """Why the absence of findings proves nothing: not all groups are visible, or checks could not run; None if it
+        is conclusive. asked: the checks that the operator named; empty for all."""
+        if self.unseen is not None:
+            return self.unseen
         missing = [one for one in self.skipped if not one.is_choice and (asked or not one.is_optional)]
         if not missing:
             return None
@@ -207,8 +202,7 @@ def diagnose(
         errors=tuple(queries.errors),
         window_ms=window_ms,
         history=None if history is None else history.folder,
-        listing=selection.listing,
-        is_blind=selection.listing is not None and cluster.hides_all_groups(selection.listing),
+        unseen=selection.unseen,
     )
 
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kgm.client import AdminClient
-from kgm.client.group_listing import Listing
 from kgm.model.errors import KgmError, NotFoundError
 from kgm.model.snapshot import GroupSnapshot
 from kgm.operations.bounce.group import BounceGroup, live_groups
@@ -21,13 +20,13 @@ class DrainedFleet:
 
     described: every group that could be described. affected: those that have members to take away, with the settings of
     their brokers. unread: why other groups could not be described, by group id. errors: problems that are not about a
-    single group, such as a broker that lists no groups. listing: None if none was needed."""
+    single group, such as a broker that lists no groups. unseen: why there may be other groups."""
 
     described: tuple[GroupSnapshot, ...]
     affected: tuple[BounceGroup, ...]
     unread: Mapping[str, KgmError] = field(default_factory=dict)
     errors: tuple[KgmError, ...] = ()
-    listing: Listing | None = None
+    unseen: KgmError | None = None
 
 
 def live_fleet(
@@ -52,7 +51,7 @@ def live_fleet(
         affected=tuple(with_live_sinks(cluster, group) for group in live_groups(cluster, affected, on_group)),
         unread=unread,
         errors=selection.errors,
-        listing=selection.listing,
+        unseen=selection.unseen,
     )
 
 

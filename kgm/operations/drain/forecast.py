@@ -138,10 +138,14 @@ class DrainGates:
     def __post_init__(self) -> None:
         Gates(handovers=self.handovers)  # refuses what nothing can meet
 
+    @property
+    def are_set(self) -> bool:
+        return self.handovers is not None or self.stopped_ms is not None
+
     def failures(
         self, groups: Sequence[DrainedGroup], unpredicted: Sequence[UnpredictedGroup]
     ) -> tuple[ConditionNotMet, ...]:
-        if self.handovers is None and self.stopped_ms is None:
+        if not self.are_set:
             return ()
         failures = [failure for one in groups for failure in self._of(one)]
         told = {failure.group_id for failure in failures}  # can include a sink group, reported with its workers
@@ -187,7 +191,8 @@ def _too_long(stopped_ms: int, limit_ms: int) -> str:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrainForecast:
     """groups: the most expensive first. unpredicted: groups that lose members but cannot be simulated, and groups that
-    cannot be described. errors: what could not be read or does not exist. examined: how many groups were described."""
+    cannot be described. errors: what could not be read or does not exist; with gates, also what
+    they need and could not be read. examined: how many groups were described."""
 
     drain: Drain
     groups: tuple[DrainedGroup, ...]
@@ -216,11 +221,13 @@ def forecast(
     and the total. on_result: called with the result for each group as soon as it is known. executor: plays small
     groups, and the draws of large ones. Raises NotFoundError if no group has members to take away, although every group
     could be described."""
-    unmatched = _unmatched(fleet, drain.target)
+    unmatched, gates = _unmatched(fleet, drain.target), gates or DrainGates()
     ends_s = None if timeout_ms is None else time.monotonic() + timeout_ms / 1000
     how = _Forecaster(drain=drain, draws=draws, seed=seed, keeps_holdings=keeps_holdings, ends_s=ends_s)
     groups: list[DrainedGroup] = []
     unpredicted: list[UnpredictedGroup] = []
+    #: Why gates that hold prove nothing.
+    unproven: list[KgmError] = [] if fleet.unseen is None else [fleet.unseen]
 
     def add(result: DrainedGroup | UnpredictedGroup) -> None:
         if isinstance(result, DrainedGroup):
@@ -251,9 +258,9 @@ def forecast(
         drain=drain,
         groups=tuple(sorted(groups, key=_cost)),
         unpredicted=tuple(unpredicted),
-        errors=(*fleet.unread.values(), *fleet.errors, *unmatched),
+        errors=(*fleet.unread.values(), *fleet.errors, *unmatched, *(unproven if gates.are_set else ())),
         examined=len(fleet.described),
-        failed_gates=(gates or DrainGates()).failures(groups, unpredicted),
+        failed_gates=gates.failures(groups, unpredicted),
     )
 
 

@@ -43,8 +43,9 @@ class ExportRequest:
 class Collection:
     """What one collection saw. at_s: seconds since the epoch. findings: from the latest examination; None before the
     first one, or if it failed. errors: why groups could not be described, and why offsets, and with them lag, could not
-    be read. is_up: whether the cluster answered. log_unread_because: why rebalances since the last collection may be
-    missed, or be counted only by a later one; None if the groups' log was read, or is not needed."""
+    be read, or that no group is visible. unseen: why there may be groups that are not visible. is_up: whether the
+    cluster answered. log_unread_because: why rebalances since the last collection may be missed, or be counted only by
+    a later one. has_read_log: whether the groups' log was read; only groups of the classic protocol need it."""
 
     at_s: float
     duration_s: float
@@ -53,7 +54,9 @@ class Collection:
     series: GroupSeries
     errors: tuple[KgmError, ...] = ()
     findings: tuple[Finding, ...] | None = None
+    unseen: KgmError | None = None
     log_unread_because: str | None = None
+    has_read_log: bool = False
 
 
 @dataclass(slots=True, kw_only=True)
@@ -68,6 +71,7 @@ class GroupCollector:
     _findings: tuple[Finding, ...] | None = None
     _examined_at_s: float | None = None
     _log_unread_because: str | None = None
+    _has_read_log: bool = False
 
     def collect(self) -> Collection:
         """The groups as they are now. Never raises: see `Collection.errors`."""
@@ -76,11 +80,15 @@ class GroupCollector:
         self.cluster.offsets.forget_failures()
         series = GroupSeries(most=request.max_series, has_times=request.with_times)
         errors: list[KgmError] = []
-        is_up = True
+        is_up, unseen = True, None
+        self._log_unread_because, self._has_read_log = None, False
         try:
             all_groups = not request.names and request.pattern is None
             selection = select_groups(self.cluster, request.names, request.pattern, all_groups=all_groups)
             errors += selection.errors
+            unseen = selection.unseen
+            if unseen is not None and not selection.group_ids and not errors:
+                errors.append(unseen)  # otherwise an exporter without rights would look like a cluster without groups
             # Groups of a broker that did not answer are not gone.
             known = self._watched.group_ids if selection.errors else ()
             failed = self._observe(list(dict.fromkeys([*selection.group_ids, *known])), series)
@@ -98,7 +106,9 @@ class GroupCollector:
             series=series,
             errors=tuple(errors),
             findings=self._findings if is_up else None,
+            unseen=unseen,
             log_unread_because=self._log_unread_because,
+            has_read_log=self._has_read_log,
         )
 
     def _observe(self, group_ids: Sequence[str], series: GroupSeries) -> list[KgmError]:
@@ -108,7 +118,6 @@ class GroupCollector:
             self._poller = GroupPoller(self.cluster, group_ids, budget_ms=budget_ms, is_packed=True)
         else:
             self._poller.follow(group_ids)
-        self._log_unread_because = None
         errors: list[KgmError] = []
         # The time to read records of topics would count toward the time of the descriptions.
         is_kept = self.request.with_times or not self.request.is_once
@@ -123,7 +132,7 @@ class GroupCollector:
         """Each group that could be described. errors: receives an error for each of the others."""
         before, self._watched = self._watched, KeptGroups()
         for group_id, polled in polls:
-            self._log_unread_because = self._log_unread_because or polled.log_unread_because
+            self._note_log(polled)
             watched = before.take(group_id) or WatchedGroup(group_id=group_id)
             watched.observe(polled, round(self.clock() * 1000))
             # Only screens need these, and the names of dynamic members would pile up.
@@ -134,6 +143,12 @@ class GroupCollector:
                 errors.append(polled.seen)
             else:
                 yield ExportedGroup(snapshot=polled.seen, rebalances=watched.rebalances, handovers=watched.handovers)
+
+    def _note_log(self, polled: PolledGroup) -> None:
+        """Remember whether the log was read for this group."""
+        self._log_unread_because = self._log_unread_because or polled.log_unread_because
+        is_needed = not isinstance(polled.seen, KgmError) and polled.seen.type == "classic"
+        self._has_read_log = self._has_read_log or (is_needed and polled.log_unread_because is None)
 
     def _with_times(self, exported: list[ExportedGroup]) -> list[ExportedGroup]:
         if not self.request.with_times:

@@ -124,11 +124,13 @@ def _of_collection(collection: Collection) -> Iterator[Metric]:
         value=collection.duration_s,
         unit="seconds",
     )
-    yield GaugeMetricFamily(
-        "kgm_log_readable",
-        "0 if __consumer_offsets was not read, so rebalances may be missed, or counted by a later collection.",
-        value=collection.log_unread_because is None,
-    )
+    if collection.has_read_log or collection.log_unread_because is not None:
+        yield GaugeMetricFamily(
+            "kgm_log_readable",
+            "0 if __consumer_offsets was not read, so rebalances may be missed, or counted by a later collection; "
+            "missing if there was no need to read it.",
+            value=collection.log_unread_because is None,
+        )
     errors = GaugeMetricFamily("kgm_collection_errors", "Requests that failed, by error.", labels=("code",))
     for code, count in sorted(Counter(error.code for error in collection.errors).items()):
         errors.add_metric([code], count)

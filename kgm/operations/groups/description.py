@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kgm.client import AdminClient
-from kgm.client.group_listing import Listing
 from kgm.model.errors import KgmError, UsageError
 from kgm.model.snapshot import GroupSnapshot
 from kgm.operations.groups.partitions import (
@@ -64,17 +63,17 @@ class DescribedGroups:
     """The described groups, which can be iterated once; the other fields are complete after the last one. Groups come
     in the order in which they were named, then by name.
 
-    partitions: None if they were not requested. waits: what rebalancing groups are waiting for. listing: None if none
-    was needed. unread: what could not be read. described: how many groups there were. trends: by group id; None if they
-    were not requested. sink_tasks: which Connect worker runs which member of a sink connector's group, whichever of the
-    two groups was described."""
+    partitions: None if they were not requested. waits: what rebalancing groups are waiting for. unseen: why there may
+    be other groups. unread: what could not be read. described: how many groups there were. trends: by group id; None if
+    they were not requested. sink_tasks: which Connect worker runs which member of a sink connector's group, whichever
+    of the two groups was described."""
 
     groups: Iterator[GroupSnapshot]
     errors: list[KgmError] = field(default_factory=list)
     partitions: PartitionRows | None = None
     waits: list[RebalanceWait] = field(default_factory=list)
     unread: list[Unread] = field(default_factory=list)
-    listing: Listing | None = None
+    unseen: KgmError | None = None
     described: int = 0
     trends: dict[str, GroupTrends] | None = None
     sink_tasks: Collection[SinkTask] = ()
@@ -92,7 +91,7 @@ def describe(cluster: AdminClient, request: DescriptionRequest, order: Partition
 
     is_all = request.all_groups or request.is_of_all_readers
     selection = select_groups(cluster, request.names, request.pattern, all_groups=is_all)
-    found = DescribedGroups(groups=iter(()), errors=[*selection.errors], listing=selection.listing)
+    found = DescribedGroups(groups=iter(()), errors=[*selection.errors], unseen=selection.unseen)
     found.trends = None if request.trend_ms is None else {}
     sinks = SinkTasks(cluster=cluster, listing=selection.listing)
     found.sink_tasks = sinks.tasks.values()

@@ -11,7 +11,7 @@ from kgm.client import AdminClient
 from kgm.client.group_listing import STATES, ListedGroup, Listing
 from kgm.model.errors import KgmError, NotFoundError
 from kgm.model.snapshot import CoordinatorNode, GroupSnapshot
-from kgm.operations.groups.selection import unmatched
+from kgm.operations.groups.selection import unmatched, unseen_groups
 from kgm.text.names import NaturalKey, natural
 
 #: The states that a list can be limited to.
@@ -46,12 +46,13 @@ class GroupRow:
 class GroupTable:
     """A list of groups. undescribed: why groups could not be described, by id; if topics are requested, these groups
     are not in the rows. Groups deleted in the meantime are not in undescribed. errors: brokers that did not list their
-    groups, or a pattern that no group matches."""
+    groups, or a pattern that no group matches. unseen: why there may be other groups."""
 
     rows: tuple[GroupRow, ...]
     listing: Listing
     errors: tuple[KgmError, ...]
     undescribed: Mapping[str, KgmError]
+    unseen: KgmError | None = None
 
 
 def list_groups(
@@ -95,6 +96,8 @@ def list_groups(
         listing=listing,
         errors=tuple(errors),
         undescribed=undescribed,
+        # Without any match, it is not known whether other groups are visible.
+        unseen=unseen_groups(cluster, sees_some=bool(listing.groups or states or types)),
     )
 
 

@@ -8,18 +8,20 @@ from fnmatch import fnmatchcase
 
 from kgm.client import AdminClient
 from kgm.client.group_listing import Listing
-from kgm.model.errors import KgmError, NotFoundError
+from kgm.model.errors import AuthorizationError, KgmError, NotFoundError
 from kgm.text.names import in_order
 from kgm.text.wording import many
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSelection:
-    """The selected groups. group_ids: without duplicates, named groups first. listing: None if it was not needed."""
+    """The selected groups. group_ids: without duplicates, named groups first. listing: None if it was not needed.
+    unseen: why there may be other groups that should be selected; see `unseen_groups`."""
 
     group_ids: tuple[str, ...]
     errors: tuple[KgmError, ...] = ()
     listing: Listing | None = None
+    unseen: AuthorizationError | None = None
 
 
 def unmatched(pattern: str | None, matching: Sequence[object], listing: Listing) -> Iterator[NotFoundError]:
@@ -27,6 +29,18 @@ def unmatched(pattern: str | None, matching: Sequence[object], listing: Listing)
     if pattern is not None and not matching and not listing.errors:
         number = many(len(listing.groups), "visible group")
         yield NotFoundError(f"no group matches {pattern}", facts=[number], hint="kgm list")
+
+
+def unseen_groups(cluster: AdminClient, *, sees_some: bool) -> AuthorizationError | None:
+    """Why a listing may lack groups: brokers silently leave out those that the principal may not see. None if the
+    principal may list all groups, or if the brokers do not report its rights. sees_some: whether it sees any group."""
+    if cluster.can_list_all():
+        return None
+    return AuthorizationError(
+        f"{'groups may be invisible' if sees_some else 'no group is visible'}: without DESCRIBE on Cluster "
+        "'kafka-cluster' a listing omits every group on which the principal has no DESCRIBE",
+        hint="kafka-acls --add --allow-principal User:NAME --operation Describe --cluster (or --group GROUP)",
+    )
 
 
 def select_groups(
@@ -44,4 +58,7 @@ def select_groups(
     if pattern is not None:
         matching = [group_id for group_id in ids if fnmatchcase(group_id, pattern)]
     errors += unmatched(pattern, matching, listing)
-    return GroupSelection(group_ids=tuple(dict.fromkeys([*names, *matching])), errors=tuple(errors), listing=listing)
+    return GroupSelection(
+        group_ids=tuple(dict.fromkeys([*names, *matching])), errors=tuple(errors), listing=listing,
+        unseen=unseen_groups(cluster, sees_some=bool(ids)),
+    )  # fmt: skip

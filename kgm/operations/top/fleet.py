@@ -20,6 +20,7 @@ from kgm.client.offsets_topic.fleet_log import WINDOW_MS, FleetLog, LoggedGroup
 from kgm.model.changes import REBALANCING, rebalances_between
 from kgm.model.errors import KgmError, NotFoundError
 from kgm.model.snapshot import GroupSnapshot
+from kgm.operations.groups.selection import unseen_groups
 from kgm.operations.groups.unread import Unread, UnreadKind, undescribed, unread
 from kgm.operations.top.rows import FleetRow
 from kgm.text.names import natural
@@ -107,6 +108,8 @@ class Fleet:
         #: All listed groups, sorted by name.
         self.rows: dict[str, FleetRow] = {}
         self.listing = Listing(groups=(), errors=())
+        #: Why there may be groups that are not listed.
+        self.unseen: KgmError | None = None
         self._request, self._clock, self._cpu_clock = request, clock, cpu_clock
         self._log = FleetLog(cluster, clock=clock)
         self._past: dict[str, _Past] = {}
@@ -175,6 +178,7 @@ class Fleet:
         """List the groups. Raises KgmError when no broker answers. If only some answer, the groups of the others are
         kept."""
         self.listing = self.cluster.list_groups()
+        self.unseen = unseen_groups(self.cluster, sees_some=bool(self.listing.groups))
         self._listed_at_ms = now_ms
         pattern = self._request.pattern
         listed = {

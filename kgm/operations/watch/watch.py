@@ -61,10 +61,11 @@ class Watch:
 
     def __init__(
         self, poller: Poller, groups: Sequence[WatchedGroup], limits: WatchLimits, timekeeper: Timekeeper,
-        *, is_ended: Callable[[], bool] = lambda: False,
+        *, is_ended: Callable[[], bool] = lambda: False, unseen: KgmError | None = None,
     ) -> None:  # fmt: skip
-        """is_ended: whether the operator has ended the watch, which has the same effect as reaching a limit."""
-        self._is_ended = is_ended
+        """is_ended: whether the operator has ended the watch, which has the same effect as reaching a limit. unseen:
+        why there may be groups that should be watched too."""
+        self._is_ended, self._unseen_groups = is_ended, unseen
         self.groups = tuple(groups)
         self.error: KgmError | None = None
         self._poller, self._limits, self._timekeeper = poller, limits, timekeeper
@@ -149,7 +150,8 @@ class Watch:
                     f"group {group.group_id!r}: it is not known whether the expectations were met", facts=(why,),
                     group_id=group.group_id,
                 )  # fmt: skip
-        return None
+        is_asked = self._limits.goal is not None or any(group.expectations.are_counted for group in self.groups)
+        return self._unseen_groups if is_asked else None
 
     def _show_end(self, observer: WatchObserver) -> None:
         ends = [self._final(group, EventKind.ENDED, group.summary()) for group in self.groups]

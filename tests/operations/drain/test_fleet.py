@@ -45,7 +45,7 @@ def test_all_groups_are_read_unless_some_are_named(server, group, form):
     with connect(server.bootstrap, timeout_ms=20_000) as cluster:
         fleet = live_fleet(cluster, LOOPBACK)
     assert group in {one.group_id for one in fleet.described}
-    assert fleet.listing is not None
+    assert fleet.unseen is None
 
 
 def test_groups_of_a_file_are_taken_as_they_are():

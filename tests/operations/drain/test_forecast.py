@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from kgm.model.errors import NotFoundError, RefusedError, TimedOutError
+from kgm.model.errors import AuthorizationError, NotFoundError, RefusedError, TimedOutError
 from kgm.operations.bounce.prediction import simulate
 from kgm.operations.drain.fleet import DrainedFleet, recorded_fleet
 from kgm.operations.drain.forecast import Drain, DrainGates, forecast
@@ -213,6 +213,20 @@ def test_what_is_not_predicted_fails_a_gate():
     busy = replace(placed("busy", ["h1", "h2"]), state="PreparingRebalance")
     assert failures(busy, handovers=10**9)["busy"].startswith("group busy is not predicted: ")
     assert failures(busy) == {}
+
+
+def test_gates_that_hold_prove_nothing_about_what_could_not_be_read():
+    drain = Drain(target=HOST, restart_time_ms=5_000)
+    group = placed("g", ["h1", "h2", "h3"])
+    unseen = AuthorizationError("groups may be invisible")
+    gates = DrainGates(handovers=1_000)
+    for fleet, codes in (
+        (fleet_of(group), []),
+        (replace(fleet_of(group), unseen=unseen), ["AUTHORIZATION"]),
+    ):
+        foreseen = forecast(fleet, drain, gates=gates, draws=3)
+        assert ([error.code for error in foreseen.errors], foreseen.failed_gates) == (codes, ())
+        assert forecast(fleet, drain, draws=3).errors == ()
 
 
 def test_the_same_seed_gives_the_same_forecast():

@@ -90,8 +90,11 @@ def test_what_is_not_known_is_missing():
     down = Collection(at_s=1, duration_s=1, is_up=False, cluster_id=None, errors=errors, series=GroupSeries(most=1_000))
     found = samples(down)
     assert found["kgm_up", ()] == 0
-    blind = samples(collection(log_unread_because="no READ"))
-    assert (found["kgm_log_readable", ()], blind["kgm_log_readable", ()]) == (1, 0)
+    assert ("kgm_log_readable", ()) not in found
+    for has_read_log in (False, True):  # that some records were read does not help
+        blind = samples(collection(log_unread_because="no READ", has_read_log=has_read_log))
+        assert blind["kgm_log_readable", ()] == 0
+    assert samples(collection(has_read_log=True))["kgm_log_readable", ()] == 1
     assert found["kgm_collection_errors", ("UNREACHABLE",)] == 2
     assert not [key for key in found if key[0].startswith("kgm_group")]
 

@@ -9,7 +9,9 @@ import pytest
 from kgm.client import connect
 from kgm.operations.groups.listing import list_groups
 from kgm.operations.groups.selection import select_groups
+from kgm.protocol.apis import ApiKey
 from kgm.server import serve_in_thread
+from tests.client.faults import Edit, FaultProxy
 from tests.client.joiners import form_group
 
 pytestmark = pytest.mark.slow
@@ -50,6 +52,27 @@ def test_a_pattern_that_matches_nothing_is_an_error(cluster):
     table = list_groups(cluster, pattern="zzz*")
     assert (table.rows, [one.message for one in table.errors]) == ((), ["no group matches zzz*"])
     assert list_groups(cluster, pattern="orders-*", states=["Empty"]).errors == ()
+
+
+@pytest.mark.parametrize(
+    ("operations", "is_complete"),
+    [(0, False), (1 << 9 | 1 << 10, False), (1 << 8, True), (-(2**31), True)],
+    ids=["nothing", "no DESCRIBE", "DESCRIBE", "a broker that reports no rights"],
+)
+def test_a_listing_without_describe_on_the_cluster_may_lack_groups(cluster, operations, is_complete):
+    """KIP-430: one bit for each AclOperation, of which DESCRIBE is 8, and -2^31 for what is not reported."""
+
+    def limit(answer):
+        if answer.cluster_authorized_operations != -(2**31):  # it was asked for
+            answer.cluster_authorized_operations = operations
+
+    host, _, port = cluster.bootstrap.rpartition(":")
+    with FaultProxy((host, int(port))) as proxy, connect(proxy.bootstrap, timeout_ms=60_000) as connected:
+        proxy.always(ApiKey.METADATA, Edit(limit))
+        assert (select_groups(connected, [], all_groups=True).unseen is None) == is_complete
+        assert (select_groups(connected, [], "orders-*").unseen is None) == is_complete
+        assert (list_groups(connected).unseen is None) == is_complete
+        assert select_groups(connected, ["other"]).unseen is None  # nothing is left out of names
 
 
 def test_the_list_has_members_and_coordinators(cluster):

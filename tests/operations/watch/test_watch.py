@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from kgm.client.poller import PolledGroup
-from kgm.model.errors import NotFoundError, UnreachableError
+from kgm.model.errors import AuthorizationError, NotFoundError, UnreachableError
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.operations.watch.expectations import Expectations
 from kgm.operations.watch.watch import Goal, Watch, WatchLimits
@@ -74,9 +74,9 @@ def test_an_interrupted_watch_says_how_it_ended():
     assert recorder.shown[-1] == ("ended", "0 rebalances, 0 partitions moved, 1 member replaced")
 
 
-def watched(polls, *names, recorder=None, expected=None, **limits):
+def watched(polls, *names, recorder=None, expected=None, unseen=None, **limits):
     groups = [WatchedGroup(name, expectations=expected or Expectations(quiet_ms=1_000)) for name in names or ["g"]]
-    watch = Watch(Polls(*polls), groups, WatchLimits(**{"interval_ms": 500} | limits), VirtualTime())
+    watch = Watch(Polls(*polls), groups, WatchLimits(**{"interval_ms": 500} | limits), VirtualTime(), unseen=unseen)
     watch.begin()
     recorder = recorder or Recorder()
     watch.run(recorder)
@@ -90,6 +90,17 @@ def test_it_ends_once_the_group_has_been_quiet_for_long_enough():
     assert watch.error is None
     (verdict,) = watch.verdicts()
     assert (verdict.reached, verdict.missing, verdict.looks) == (True, (), 3)
+
+
+def test_what_is_expected_of_all_matching_groups_is_not_known_if_some_may_be_invisible():
+    unseen = AuthorizationError("groups may be invisible")
+    counting = Expectations(quiet_ms=1_000, max_rebalances=9)
+    assert watched([group(1)], unseen=unseen, goal=Goal.STABLE)[0].error is unseen
+    assert watched([group(1)], unseen=unseen, expected=counting, looks=2)[0].error is unseen
+    assert watched([group(1)], unseen=unseen, looks=2)[0].error is None  # nothing is expected
+    late = watched([group(1)], unseen=unseen, goal=Goal.STABLE, looks=1)[0].error
+    assert late is not None
+    assert late.exit_code == 8  # what is seen is enough to say no
 
 
 def test_bounced_waits_for_every_member():

@@ -100,7 +100,8 @@ def drain(
     Repeating an option selects more members; different options narrow the selection: --host A --host B --client-id
     'app-*' selects the members on A or B whose client id matches. Exits 3 if no group has such a member, and 7 if a
     group cannot be described or one of the values matches no member. A group that cannot be predicted fails both gates
-    (exit 8)."""
+    (exit 8). Gates that hold exit 7 if groups may be invisible, because none is named and this login has no DESCRIBE
+    on the cluster."""
     from kgm.operations.drain.forecast import Drain, DrainGates
     from kgm.operations.drain.target import DrainTarget, with_addresses
 
@@ -141,8 +142,7 @@ def _fleet(
 
     with common.cluster(reads_only=True) as connected, progress(common, "reading groups") as line:
         fleet = live_fleet(connected, target, names, on_group=line.count)
-        if fleet.listing is not None:
-            warn_of_unseen_groups(connected, fleet.listing)
+        warn_of_unseen_groups(fleet.unseen)
         warn_of_unknown_offsets(connected)
         return fleet, cluster_json(connected)
 

@@ -126,7 +126,8 @@ class TopScreen:
             self._view.update([*reader.fleet.rows.values()])
         silent = [error.message for error in reader.fleet.listing.errors]  # their brokers' groups are outdated
         self._view.problem = _problem(reader.error, reader.failing_since_ms) or next(iter(silent), None)
-        self._view.note = reader.fleet.log_unreadable_because
+        unseen = reader.fleet.unseen
+        self._view.note = reader.fleet.log_unreadable_because if unseen is None else unseen.message
         reader.want([row.group_id for row in self._view.visible(height)])
         return _text(self._view.lines(width=width, height=height, now_ms=_now_ms()))
 
