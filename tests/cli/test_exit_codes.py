@@ -43,7 +43,7 @@ NEVER = {
     "it names no group or member that has to exist": {
         "demo": {3}, "audit": {3}, "serve": {3}, "completion": {3}, "version": {3}, "help": {3}, "assign": {3}, "config view": {3}, "config list": {3}, "config test": {3},
     },
-    "everything or nothing": {"simulate-bounce": {7}, "plan": {7}, "scale-in": {7}, "config view": {7}, "config list": {7}, "config test": {7}, "serve": {7}, "assign": {7}, "demo": {7}, "audit": {7},
+    "everything or nothing": {"scale-in": {7}, "config view": {7}, "config list": {7}, "config test": {7}, "serve": {7}, "assign": {7}, "demo": {7}, "audit": {7},
                              "completion": {7}, "version": {7}, "help": {7}},
     "it has no condition": {"scale-in": {8}, "list": {8}, "top": {8}, "describe": {8}, "export": {8}, "remove-members": {8}, "delete-groups": {8}, "config view": {8}, "config list": {8}, "config test": {8},
                             "assign": {8}, "serve": {8}, "demo": {8}, "completion": {8}, "version": {8}, "help": {8}},
@@ -99,6 +99,11 @@ def _unauthorized(message):
         if topic.name == "__consumer_offsets":
             for partition in topic.partitions:
                 partition.error_code = 29
+
+
+def _without_topics(answer):
+    for topic in answer.topics:
+        topic.error_code, topic.partitions = 29, []
 
 
 _ASK = {
@@ -174,6 +179,21 @@ def _cases():
         8,
         "there may be more handovers in a group than --fail-if-moves allows",
         f"drain {GROUP} --match a --draws 2 --fail-if-moves 0",
+    )
+    uncounted = {ApiKey.METADATA: Edit(_without_topics)}
+    yield Case(
+        "simulate-bounce",
+        7,
+        "--fail-if-moves holds, but partition counts could not be read",
+        f"simulate-bounce {GROUP} --all --restart-time 5s --fail-if-moves 1000 --draws 2",
+        uncounted,
+    )
+    yield Case(
+        "plan",
+        7,
+        "a plan meets the limits, but partition counts could not be read",
+        f"plan {GROUP} --draws 2 --max-duration 10h",
+        uncounted,
     )
     yield Case("plan", 8, "no plan meets the limits", f"plan {GROUP} --draws 2 --max-duration 1s")
     yield Case(

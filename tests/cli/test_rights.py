@@ -305,6 +305,29 @@ def test_a_login_that_sees_some_groups_is_told_that_there_may_be_others(as_user,
     assert INVISIBLE not in as_user("operator", *words, *(gate or ()))[2]  # has DESCRIBE on the cluster
 
 
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (["simulate-bounce", GROUP, "--all", "--restart-time", "5s", "--draws", "2", "--fail-if-moves", "0"], 7),
+        (["simulate-bounce", GROUP, "--all", "--restart-time", "5s", "--draws", "2", "--fail-if-rebalances", "9"], 7),
+        (["drain", GROUP, "--client-id", "*", "--restart-time", "5s", "--draws", "2", "--fail-if-moves", "0"], 7),
+        (["plan", GROUP, "--draws", "1", "--budget", "10ms", "--max-duration", "10h"], 7),
+        ([*CLUSTER_COMMANDS["rollout"], "--restart-time", "5s", "--fail-if-moves", "0"], 6),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else None,
+)
+def test_a_gate_is_not_green_if_partitions_had_to_be_assumed(as_user, words, code):
+    """Without DESCRIBE on the topic, there may be any number of partitions besides those that are assigned."""
+    found, document, err = as_user("viewer", *words)
+    assert found == code, err
+    (error,) = document["errors"]
+    assert "assumes what could not be read" in error["message"]
+    assert any(f"'{TOPIC}'" in fact for fact in error["facts"])
+    assert f"the principal needs DESCRIBE on Topic '{TOPIC}'" in err
+    assert as_user("viewer", *words[:-2])[0] == 0  # without a limit, a warning is enough
+    assert as_user("operator", *words)[0] == 0
+
+
 def test_metrics_of_a_login_that_sees_no_group(as_user, kafka, capsys):
     """A cluster without groups and a login without rights must not look alike."""
     export = ["export", "--findings-every", "0s"]

@@ -77,7 +77,8 @@ def simulate_bounce(
     MOVED counts the partitions whose owner at the end differs from the one at the start. HANDOVERS counts each time a
     partition passes from one member to another: away and back again is two handovers and no move. --fail-if-moves
     counts handovers, and also fails if more than N partitions move, including those left without a consumer. For
-    Connect workers, each group of their sink connectors must stay within the limits, too.
+    Connect workers, each group of their sink connectors must stay within the limits, too. If partition counts or
+    subscriptions could not be read, limits that hold exit 7.
 
     Processes restart one after another, as with kgm rollout, unless --max-unavailable or --together is given.
 
@@ -127,9 +128,9 @@ def _predicted(played: Callable[..., PredictedBounce], common: RunOptions) -> Pr
 def _show(
     predicted: PredictedBounce, where: dict[str, str | None] | None, report_file: str | None, common: RunOptions
 ) -> None:
-    """Write the report and the page. Exits 8 if a gate has failed."""
+    """Write the report and the page. Exits 8 if a gate has failed, 7 if it is not known whether one has."""
     from kgm.cli.output.bounce_report import in_words, report
-    from kgm.cli.output.failures import print_error
+    from kgm.cli.output.failures import exit_with, print_error
     from kgm.cli.output.report import emit
 
     if report_file is not None:
@@ -142,6 +143,7 @@ def _show(
         print_error(error)
     if predicted.failed_gates:
         raise typer.Exit(ConditionNotMet.exit_code)
+    exit_with([predicted.unread] if predicted.unread is not None else [], done=len(predicted.predictions))
 
 
 # -- the group

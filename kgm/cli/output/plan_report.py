@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from kgm.cli.output.bounce_report import sink_tables
 from kgm.cli.output.contracts.planning.plan import advice_json, limits_json, plan_json, what_if_json
 from kgm.cli.output.report import Cell, Column, Report, Table
-from kgm.model.errors import ConditionNotMet, KgmError, TimedOutError
+from kgm.model.errors import KgmError, TimedOutError
 from kgm.simulation.plan.bounce_plan import units_of
 from kgm.text.durations import show_duration
 from kgm.text.wording import many
@@ -40,8 +40,8 @@ _REMOVES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanOutput:
-    """What to print. rollout: makes the command that runs a plan. failure: the error if no plan meets the limits.
-    is_out_of_time: whether --timeout has passed."""
+    """What to print. rollout: makes the command that runs a plan. failure: the error if no plan meets the limits,
+    or if that is not known. is_out_of_time: whether --timeout has passed."""
 
     found: FoundPlans
     rollout: Callable[[FoundPlan], str]
@@ -50,7 +50,7 @@ class PlanOutput:
     draws: int
     seed: int
     budget_ms: int
-    failure: ConditionNotMet | None
+    failure: KgmError | None
     is_out_of_time: bool = False
 
 

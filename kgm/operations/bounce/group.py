@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from kgm.client import AdminClient
 from kgm.client.offsets_topic.last_rebalance import all_with_logged_timeouts, with_logged_timeouts
 from kgm.model.broker_version import FIRST_WITH_JAVA, LAST_WITH_SCALA
-from kgm.model.errors import ConditionNotMet, NotFoundError, UsageError
+from kgm.model.errors import ConditionNotMet, NotFoundError, PartialError, UsageError
 from kgm.model.snapshot import GroupSnapshot, TopicSnapshot
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Membership
 from kgm.simulation.plan.starting_group import with_stated_library
 from kgm.simulation.plan.synthetic_group import newly_assigned, synthetic_group
 from kgm.simulation.sinks import SinkGroup
+from kgm.text.names import in_order
+from kgm.text.wording import some
 
 #: The settings of consumer groups for which the broker has a minimum and a maximum.
 _CONSUMER_LIMITS = ("session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms")
@@ -52,7 +54,7 @@ class BounceGroup:
 
     is_made_up: the group already has the assignor, membership and protocol of the plan's what-ifs. sinks: for Connect
     workers, the groups of their sink connectors; missing_sinks: why others are not known. caveats: what could not be
-    read."""
+    read. hidden_topics: those of the cluster that could not be described."""
 
     snapshot: GroupSnapshot
     broker_settings: Mapping[str, str] = field(default_factory=dict)
@@ -60,6 +62,38 @@ class BounceGroup:
     sinks: tuple[SinkGroup, ...] = ()
     missing_sinks: tuple[ConditionNotMet, ...] = ()
     caveats: tuple[str, ...] = ()
+    hidden_topics: frozenset[str] = frozenset()
+
+    @property
+    def unread(self) -> PartialError | None:
+        """Why a limit that a prediction keeps proves nothing: it rests on partition counts or subscriptions that could
+        not be read and had to be assumed. Ranges include other unknowns, such as session timeouts, but not these."""
+        snapshots = [self.snapshot, *(sink.snapshot for sink in self.sinks)]
+        topics = {topic for each in snapshots for topic in _topics_without_count(each, self.hidden_topics)}
+        members = [name for each in snapshots for name in _without_subscription(each)]
+        if not topics and not members:
+            return None
+        facts = [f"partitions of topic {some(map(repr, in_order(topics)))}"] if topics else []
+        facts += [f"subscription of {some(in_order(members))}"] if members else []
+        return PartialError(
+            f"group {self.snapshot.group_id!r}: the prediction assumes what could not be read, so limits that it keeps "
+            "prove nothing",
+            facts=facts, group_id=self.snapshot.group_id,
+            hint=f"the principal needs DESCRIBE on Topic {some(map(repr, in_order(topics)))}" if topics else None,
+        )  # fmt: skip
+
+
+def _topics_without_count(snapshot: GroupSnapshot, hidden: Collection[str]) -> set[str]:
+    """Topics of members whose partition count is not known: not those that are known not to exist."""
+    known = {topic.name for topic in snapshot.topics}.union(snapshot.deleted_topics)
+    owned = {topic for member in snapshot.members for topic, numbers in member.assignment.items() if numbers}
+    wanted = {topic for member in snapshot.members for topic in member.known_topics}
+    return (owned - known) | (wanted & set(hidden))
+
+
+def _without_subscription(snapshot: GroupSnapshot) -> list[str]:
+    """Members of which neither topics nor a regular expression could be read."""
+    return [one.identity for one in snapshot.members if one.topics is None and not one.regex]
 
 
 def live_group(cluster: AdminClient, group_id: str) -> BounceGroup:
@@ -84,6 +118,7 @@ def group_with_settings(cluster: AdminClient, snapshot: GroupSnapshot, asked: Ma
         snapshot=with_known_coordinator(snapshot, asked),
         broker_settings=usable_settings(asked) | as_broker_settings(own),
         caveats=tuple(_unread_settings(cluster, snapshot)),
+        hidden_topics=cluster.offsets.undescribed_topics,
     )
 
 

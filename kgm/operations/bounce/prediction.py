@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from kgm.model.errors import ConditionNotMet, KgmError, UsageError
+from kgm.model.errors import ConditionNotMet, KgmError, PartialError, UsageError
 from kgm.model.snapshot import GroupSnapshot
 from kgm.operations.bounce.group import BounceGroup
 from kgm.operations.bounce.request import BounceRequest, plan_for
@@ -37,9 +37,13 @@ class Gates:
             if limit is not None and limit < 0:
                 raise UsageError(f"{option} is {limit}; the minimum is 0")
 
+    @property
+    def are_set(self) -> bool:
+        return self.handovers is not None or self.rebalances is not None
+
     def failures(self, prediction: Prediction) -> tuple[ConditionNotMet, ...]:
         """One failure for each limit that the prediction exceeds, and for each sink group that is not predicted."""
-        if self.handovers is None and self.rebalances is None:
+        if not self.are_set:
             return ()
         if not (prediction.exact or prediction.ranges):
             return (ConditionNotMet("one draw is no limit to what may happen: more draws (--draws) are needed"),)
@@ -71,13 +75,15 @@ class PredictedBounce:
     """What a bounce would do.
 
     predictions: one for each scenario, starting with the plan as it stands. errors: why scenarios of a comparison could
-    not be simulated. failed_gates: the limits that the first prediction exceeds."""
+    not be simulated. failed_gates: the limits that the first prediction exceeds. unread: why those that it keeps prove
+    nothing; None if there are no limits, too."""
 
     group: GroupSnapshot
     plan: Plan
     predictions: tuple[Prediction, ...]
     errors: tuple[KgmError, ...]
     failed_gates: tuple[ConditionNotMet, ...]
+    unread: PartialError | None = None
 
 
 def simulate(
@@ -127,12 +133,14 @@ def predict_bounce(
     else:
         compared = Comparison(predictions=tuple(side_by_side(snapshot, plan, **how)), errors=())
     predictions = tuple(_completed(prediction, group, plan, how) for prediction in compared.predictions)
+    gates = gates or Gates()
     return PredictedBounce(
         group=snapshot,
         plan=plan,
         predictions=predictions,
         errors=compared.errors,
-        failed_gates=(gates or Gates()).failures(predictions[0]),
+        failed_gates=gates.failures(predictions[0]),
+        unread=group.unread if gates.are_set else None,
     )
 
 

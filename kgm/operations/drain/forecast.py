@@ -244,6 +244,7 @@ def forecast(
             add(UnpredictedGroup(group_id=group.snapshot.group_id, taken=taken, reason=found))
         else:
             plan, prediction = found
+            unproven += [] if group.unread is None else [group.unread]
             add(DrainedGroup(group=group.snapshot, plan=plan, taken=taken, prediction=prediction))
         on_group(number + 1, len(affected))
     told = {sink.group_id for one in groups for sink in one.prediction.sinks}

@@ -94,6 +94,10 @@ class PlanLimits:
     duration_ms: int | None = None
     consumed_percent: int | None = None
 
+    @property
+    def are_set(self) -> bool:
+        return self.duration_ms is not None or self.consumed_percent is not None
+
     def exceeded(self, costs: PlanCosts) -> tuple[str, ...]:
         """The options whose limits the plan exceeds; also, if so, that the group may not become stable."""
         failed = []

@@ -192,10 +192,15 @@ def plan_rollout(
 
 
 def refuse_failed_gates(planned: PlannedRollout) -> None:
-    """Raises RefusedError if the prediction exceeds the gates, or if the group is not predicted to become stable."""
+    """Raises RefusedError if the prediction exceeds the gates or may exceed them, or if the group is not predicted to
+    become stable."""
     group_id = planned.group.group_id
     for failure in planned.predicted.failed_gates:
         raise RefusedError(f"nothing was done: {failure.message}", group_id=group_id)
+    if (unread := planned.predicted.unread) is not None:
+        raise RefusedError(
+            f"nothing was done: {unread.message}", facts=unread.facts, hint=unread.hint, group_id=group_id
+        )
     if not planned.expected.becomes_stable:
         raise RefusedError(
             f"nothing was done: group {group_id!r} would not become stable", facts=planned.expected.caveats,

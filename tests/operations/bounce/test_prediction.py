@@ -188,6 +188,27 @@ def test_gates_look_at_the_plan_as_it_stands():
     assert compared.failed_gates == ()
 
 
+def test_limits_that_hold_prove_nothing_if_their_input_was_not_read():
+    """A topic without rights has no partition count, and an unreadable subscription names no topics."""
+    request, gates = BounceRequest(everyone=True, restart_time_ms=1_000), Gates(handovers=0)
+    uncounted = replace(STATIC.snapshot, topics=())
+    unsubscribed = replace(
+        STATIC.snapshot, members=(replace(STATIC.snapshot.members[0], topics=None), *STATIC.snapshot.members[1:])
+    )
+    for group, fact in (
+        (BounceGroup(snapshot=uncounted), "partitions of topic 't'"),
+        (BounceGroup(snapshot=unsubscribed), "subscription of member-1"),
+        (replace(STATIC, hidden_topics=frozenset({"t", "of-others"})), "partitions of topic 't'"),
+    ):
+        predicted = predict_bounce(group, request, gates=gates)
+        assert predicted.failed_gates == ()
+        assert (predicted.unread.facts, predicted.unread.exit_code) == ((fact,), 7)
+        assert predict_bounce(group, request).unread is None  # there is no limit
+    assert predict_bounce(STATIC, request, gates=gates).unread is None
+    deleted = BounceGroup(snapshot=replace(uncounted, deleted_topics=("t",)))
+    assert predict_bounce(deleted, request, gates=gates).unread is None  # it was read: there is no such topic
+
+
 def migrated(group, policy=None, **limits):
     settings = {} if policy is None else {POLICY: policy}
     request = BounceRequest(instance_ids=("member-1",), restart_time_ms=1_000, migrate=True, settings=settings)

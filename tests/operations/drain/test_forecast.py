@@ -223,6 +223,7 @@ def test_gates_that_hold_prove_nothing_about_what_could_not_be_read():
     for fleet, codes in (
         (fleet_of(group), []),
         (replace(fleet_of(group), unseen=unseen), ["AUTHORIZATION"]),
+        (fleet_of(replace(group, topics=())), ["PARTIAL"]),
     ):
         foreseen = forecast(fleet, drain, gates=gates, draws=3)
         assert ([error.code for error in foreseen.errors], foreseen.failed_gates) == (codes, ())

@@ -101,7 +101,7 @@ def drain(
     'app-*' selects the members on A or B whose client id matches. Exits 3 if no group has such a member, and 7 if a
     group cannot be described or one of the values matches no member. A group that cannot be predicted fails both gates
     (exit 8). Gates that hold exit 7 if groups may be invisible, because none is named and this login has no DESCRIBE
-    on the cluster."""
+    on the cluster, or if partition counts or subscriptions could not be read."""
     from kgm.operations.drain.forecast import Drain, DrainGates
     from kgm.operations.drain.target import DrainTarget, with_addresses
 

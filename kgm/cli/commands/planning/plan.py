@@ -25,7 +25,7 @@ from kgm.cli.options.plan_options import (
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
 from kgm.cli.options.snapshots import described_group
-from kgm.model.errors import ConditionNotMet, UsageError
+from kgm.model.errors import ConditionNotMet, KgmError, UsageError
 from kgm.operations.bounce.request import BounceRequest
 from kgm.text.durations import parse_duration
 from kgm.text.shell import shell_line
@@ -123,8 +123,8 @@ def plan(
     differently, for example with a session timeout longer than the restart. Changes nothing.
 
     --max-duration and --keep-consuming must hold in every draw; if no plan meets them, the exit code is 8 and the
-    closest plan is shown. A classic group without cooperative members stops all partitions in every rebalance, however
-    short.
+    closest plan is shown. If one meets them, but partition counts or subscriptions could not be read, the exit code is
+    7. A classic group without cooperative members stops all partitions in every rebalance, however short.
 
     Each plan is simulated --draws times; the plans that are printed are simulated that many times again, with extra
     draws for rare outcomes. --budget counts simulated requests; --timeout, if it is given, ends the
@@ -158,7 +158,7 @@ def plan(
     found, is_late = _searched(task, budget_ms, draws, seed, common)
     _show(
         PlanOutput(
-            found=found, where=where, draws=draws, seed=seed, budget_ms=budget_ms, failure=_failure(found),
+            found=found, where=where, draws=draws, seed=seed, budget_ms=budget_ms, failure=_failure(found, task),
             rollout=lambda one: _rollout(
                 one, found, request, _commands(one, command, stop_command, assume_stopped=assume_stopped)
             ),
@@ -204,9 +204,10 @@ def _advice(group: BounceGroup, found: FoundPlans, seed: int) -> SessionAdvice |
         return None
 
 
-def _failure(found: FoundPlans) -> ConditionNotMet | None:
+def _failure(found: FoundPlans, task: PlanTask) -> KgmError | None:
+    """Why no plan meets the limits, or why it is not known whether one does."""
     if found.plans:
-        return None
+        return task.group.unread if task.limits.are_set else None
     tried = f"{many(found.tried, 'way')} tried" + ("" if found.is_complete else f", of {found.ways}")
     others = [f"with {one.change}: {' '.join(one.best.shape.words)}" for one in found.what_ifs if not one.exceeded]
     return ConditionNotMet(
@@ -224,7 +225,7 @@ def _show(output: PlanOutput, common: RunOptions) -> None:
     emit(report(output), common)
     if output.failure is not None:
         print_error(output.failure)
-        raise typer.Exit(ConditionNotMet.exit_code)
+        raise typer.Exit(output.failure.exit_code)
 
 
 def _commands(one: FoundPlan, command: str, stop_command: str, *, assume_stopped: bool) -> list[str]:

@@ -24,7 +24,7 @@ def bounce_page(predicted: PredictedBounce, plan_in_words: str, where: dict[str,
     snapshot, predictions = predicted.group, predicted.predictions
     owners = {holding.owner for prediction in predictions for holding in prediction.typical.holdings}
     colours = colours_of(owners)
-    errors = (*predicted.errors, *predicted.failed_gates)
+    errors = (*predicted.errors, *predicted.failed_gates, *([predicted.unread] if predicted.unread else []))
     return document(
         f"Planned bounce of {snapshot.group_id}",
         element("h1", f"Planned bounce of {snapshot.group_id}"),
