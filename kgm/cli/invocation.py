@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from kgm.text.shell import shell_line
 
 _words: tuple[str, ...] = ()
+_inferred: tuple[str, ...] = ()
 _changed = False
 _warnings: dict[str, None] = {}
 #: Options that select the cluster, as they can be typed. `-bHOST:PORT` and `--profile=NAME` are single words.
@@ -38,8 +39,14 @@ class Ended(Exception):  # noqa: N818  (not an error: everything has been printe
 
 def remember(words: Sequence[str]) -> None:
     """Called once per run, with all words after `kgm`."""
-    global _words, _changed, _warnings
-    _words, _changed, _warnings = tuple(words), False, {}
+    global _words, _inferred, _changed, _warnings
+    _words, _inferred, _changed, _warnings = tuple(words), (), False, {}
+
+
+def infer_cluster(bootstrap: str) -> None:
+    """Called when the cluster's address is from a variable that only reads use: a command to paste has to name it."""
+    global _inferred  # noqa: PLW0603
+    _inferred = ("-b", bootstrap)
 
 
 def mark_changed() -> None:
@@ -64,11 +71,11 @@ def warnings() -> Iterator[str]:
 
 def again_with(*added: str) -> str:
     """The command line with options added, ready to paste into a shell."""
-    return shell_line(["kgm", *_words, *added])
+    return shell_line(["kgm", *_words, *added, *_inferred])
 
 
 def with_cluster(text: str) -> str:
-    """The text, with the options that select the cluster, as typed in this run, added to its commands: at the end, or
+    """The text, with the options that select the cluster (see `cluster_words`) added to its commands: at the end, or
     right after a command that other text may follow. A command that already says what it reads is left as it is."""
     words = list(cluster_words())
     found = list(COMMAND.finditer(text)) if words else []
@@ -89,7 +96,7 @@ def with_cluster(text: str) -> str:
 
 
 def cluster_words() -> Iterator[str]:
-    """The options that select the cluster, as typed in this run."""
+    """The options that select the cluster, as typed in this run, and the address that was inferred, if any."""
     takes_next = False
     for word in _words:
         if takes_next:
@@ -100,3 +107,4 @@ def cluster_words() -> Iterator[str]:
             takes_next = True
         elif word.startswith((*_SHORT, *(f"{name}=" for name in _LONG))):
             yield word
+    yield from _inferred

@@ -11,6 +11,7 @@ import pytest
 
 from kgm.cli import invocation
 from kgm.cli.main import run
+from kgm.cli.options.run_options import RunOptions
 from kgm.text.shell import shell_line
 from kgm.text.wording import group_command
 from tests.client.conftest import form, group, server  # noqa: F401  (fixtures)
@@ -202,6 +203,20 @@ def test_a_hint_names_the_cluster_as_it_was_typed(typed):
         assert invocation.with_cluster(other) == other
     invocation.remember(["describe", "g"])
     assert invocation.with_cluster("kgm describe g") == "kgm describe g"
+
+
+@pytest.mark.parametrize("typed", [[], ["--profile", "prod"]])
+def test_a_hint_names_a_cluster_that_only_reads_take_from_the_environment(typed, monkeypatch):
+    """Without it, a command that changes something has no bootstrap server."""
+    monkeypatch.setenv("KAFKA_BOOTSTRAP_SERVERS", "h:1")
+    named = shell_line([*typed, "-b", "h:1"])
+    invocation.remember(["plan", "g", *typed])
+    RunOptions().bootstrap_for(reads_only=True)
+    assert invocation.with_cluster("kgm remove-members g") == f"kgm remove-members g {named}"
+    assert invocation.again_with("--assume-idle").endswith(" --assume-idle -b h:1")
+    invocation.remember(["plan", "g", *typed])
+    RunOptions(bootstrap="i:1").bootstrap_for(reads_only=True)  # of KGM_BOOTSTRAP_SERVER, which changes take too
+    assert "h:1" not in invocation.with_cluster("kgm remove-members g")
 
 
 @pytest.mark.slow

@@ -170,12 +170,12 @@ class HistoryOptions:
         from kgm.operations.history.live import LiveHistory, LiveRequest
         from kgm.text.shell import shell_line
 
-        words = list(invocation.cluster_words()) or ["-b", run.bootstrap_for(reads_only=True)]
-        request = LiveRequest(
-            group_id=group_id, since_ms=self.since_ms, until_ms=self.until_ms, broker_logs=self.broker_logs,
-            connection=shell_line([*words, *self._session_words]), sessions=self.sessions() or no_session,
-        )  # fmt: skip
         with run.cluster(reads_only=True) as cluster, progress(run, text) as line:
+            words = list(invocation.cluster_words()) or ["-b", cluster.bootstrap]
+            request = LiveRequest(
+                group_id=group_id, since_ms=self.since_ms, until_ms=self.until_ms, broker_logs=self.broker_logs,
+                connection=shell_line([*words, *self._session_words]), sessions=self.sessions() or no_session,
+            )  # fmt: skip
             live = LiveHistory(cluster, request, line.count)
             yield live
         notices = Notices()

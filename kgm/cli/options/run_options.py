@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from kgm.cli import invocation
 from kgm.cli.output.output_options import COLORS, FORMATS, OutputOptions
 from kgm.client import AdminClient, Security
 from kgm.model.errors import RefusedError, UsageError
@@ -51,11 +52,15 @@ class RunOptions(OutputOptions):
             from kgm.cli.output.failures import print_warning
 
             print_warning(f"{self.other_cluster}; {self.bootstrap} is used")
+        if self.bootstrap:
+            return self.bootstrap
         # Other tools use this variable too: it counts only if nothing else names a cluster.
-        bootstrap = self.bootstrap or (os.environ.get("KAFKA_BOOTSTRAP_SERVERS") if reads_only else None)
+        bootstrap = os.environ.get("KAFKA_BOOTSTRAP_SERVERS") if reads_only else None
         if not bootstrap:
             hint = "add --bootstrap-server HOST:PORT, or export KGM_BOOTSTRAP_SERVER=HOST:PORT"
             raise UsageError("no bootstrap server is given", hint=hint)
+        check_no_login(bootstrap)
+        invocation.infer_cluster(bootstrap)
         return bootstrap
 
     def security(self) -> Security:

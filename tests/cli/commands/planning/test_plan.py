@@ -67,8 +67,11 @@ def test_plans_have_their_flags_their_scenario_and_the_line_that_carries_them_ou
         assert scenario == plan["scenario"]
 
 
-def test_the_line_that_it_prints_is_one_that_rollout_takes(server, group, form, capsys):  # noqa: F811
+@pytest.mark.parametrize("is_typed", [True, False])
+def test_the_line_that_it_prints_is_one_that_rollout_takes(server, group, form, is_typed, capsys, monkeypatch):  # noqa: F811
     form("a", "b", "c")
+    if not is_typed:
+        monkeypatch.setenv("KAFKA_BOOTSTRAP_SERVERS", server.bootstrap)
     words = [
         "--restart-time",
         "90s",
@@ -81,7 +84,8 @@ def test_the_line_that_it_prints_is_one_that_rollout_takes(server, group, form, 
         "--exec-stop",
         "true",
     ]
-    assert run(["plan", group, *words, "-b", server.bootstrap, "-o", "json"]) == 0
+    cluster = ["-b", server.bootstrap] if is_typed else []
+    assert run(["plan", group, *words, *cluster, "-o", "json"]) == 0
     for plan in data_of(capsys.readouterr().out)["plans"]:
         assert plan["rollout"].endswith(f"--exec true -b {server.bootstrap}")
         assert run([*shlex.split(plan["rollout"])[1:], "--dry-run", "--draws", "2"]) == 0

@@ -32,7 +32,8 @@ def scale_in(server, capsys):
     def scale_in(names, *words):
         group = f"pods-{os.urandom(4).hex()}"
         made.extend(form_group(server, group, names, "orders"))
-        code = run(["scale-in", group, *words, "--draws", "2", "-b", server.bootstrap])
+        cluster = [] if "KAFKA_BOOTSTRAP_SERVERS" in os.environ else ["-b", server.bootstrap]
+        code = run(["scale-in", group, *words, "--draws", "2", *cluster])
         captured = capsys.readouterr()
         return code, captured.out.replace(group, "GROUP"), captured.err.replace(group, "GROUP")
 
@@ -56,6 +57,15 @@ def test_the_lines_can_be_pasted_and_name_the_same_cluster(scale_in, server):
     assert words[words.index("-b") + 1] == server.bootstrap
     assert words[words.index("--instance-ids") + 1] == "app-{1..2}"
     assert not {"--assume-stopped", "--yes"} & set(words)
+
+
+def test_the_removal_names_a_cluster_from_a_variable_that_only_reads_use(scale_in, server, monkeypatch):
+    monkeypatch.setenv("KAFKA_BOOTSTRAP_SERVERS", server.bootstrap)
+    code, out, _ = scale_in(["app-0", "app-1"], "--to", "1")
+    assert code == 0
+    words = shlex.split(out.splitlines()[-1])
+    assert words[:2] == ["kgm", "remove-members"]
+    assert words[words.index("-b") + 1] == server.bootstrap
 
 
 @pytest.mark.parametrize("fails", ["scale", "wait", None])
