@@ -138,17 +138,22 @@ class HistoryOptions:
         return self.kind == LIVE or (self.kind is None and self.store is None and run.bootstrap is not None)
 
     def open(self, run: RunOptions, group_id: str | None = None) -> History:
-        """The history to query. group_id: the only group of interest; None for all. Raises UsageError, NotFoundError,
-        RefusedError for a source that is too large for one process, and any KgmError for the live topic."""
+        """The history to query; warns about what could not be read. group_id: the only group of interest; None for all.
+        Raises UsageError, NotFoundError, RefusedError for a source that is too large for one process, and any KgmError
+        for the live topic."""
         if self.is_live(run):
             with self.live(run, group_id) as live:
                 return live.read()
+        from kgm.cli.output.history.damages import warn_of
         from kgm.operations.history.source import open_history
 
-        return open_history(
+        history = open_history(
             self.source(), since_ms=self.since_ms, until_ms=self.until_ms, broker_logs=self.broker_logs,
             sessions=self.sessions(),
         )  # fmt: skip
+        # Before any question is asked: an answer may be that the history does not have what could not be read.
+        warn_of(history.tables.origin.damages)
+        return history
 
     def sessions(self) -> GivenSessions | None:
         """The session timeouts that are given; None if there are none."""

@@ -10,7 +10,6 @@ from kgm.history.places.remote_path import Place
 from kgm.history.row_parts import CauseCount
 from kgm.history.rows import AlarmRow, EventRow, MemberChangeRow, RebalanceRow, TimeoutAdviceRow
 from kgm.model.assignment import Move
-from kgm.model.errors import NotFoundError
 from kgm.operations.groups.rebalance_wait import RebalanceWait
 from kgm.operations.history.advice import AdviceReport, advise
 from kgm.operations.history.next_steps import NextStep, next_steps
@@ -52,7 +51,7 @@ def explain(
     directory of a built store. generation: explain the rebalance that led to it in detail; None: the last one.
     sessions: as for `open_history`.
 
-    Raises what `open_history` raises, and NotFoundError if the history does not have the group or the generation."""
+    Raises what `open_history` raises, and `History.lacks` if the history does not have the group or the generation."""
     history = open_history(source, since_ms=since_ms, until_ms=until_ms, broker_logs=broker_logs, sessions=sessions)
     return explain_group(history, group_id, generation)
 
@@ -104,7 +103,7 @@ def _chosen(
             return row
     known = sorted({row.to_generation for row in rows})
     shown = ", ".join(map(str, known[-_GENERATIONS_SHOWN:])) or "none"
-    raise NotFoundError(
+    raise history.lacks(
         f"the history has no rebalance of group {group_id} that led to generation {generation}",
         facts=(f"generations in the history: {shown}",),
         hint=history.command("rebalances", group_id),

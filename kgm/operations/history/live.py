@@ -115,7 +115,7 @@ class LiveHistory:
         )
         return History(
             source=source, tables=self._with_names(self._tables.tables), since_ms=request.since_ms,
-            until_ms=request.until_ms, broker_logs=request.broker_logs,
+            until_ms=request.until_ms, broker_logs=request.broker_logs, unread=self.notes,
         )  # fmt: skip
 
     def _with_names(self, tables: TablesInMemory) -> TablesInMemory:

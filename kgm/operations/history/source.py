@@ -13,11 +13,11 @@ from kgm.history.causes.session_timeouts import SessionLookup
 from kgm.history.places.remote_path import Place, place
 from kgm.history.rows import AnyRow, OwnerRow, RebalanceRow, TopicRow
 from kgm.model.distribution import install_command
-from kgm.model.errors import NotFoundError, UsageError
+from kgm.model.errors import NotFoundError, PartialError, UsageError
 from kgm.operations.history.broker_logs import broker_reasons, check_broker_logs
 from kgm.operations.history.own_removals import audited, own_removals
 from kgm.pipeline.options import SourceKind
-from kgm.text.wording import typed
+from kgm.text.wording import many, typed
 
 if TYPE_CHECKING:
     from kgm.history.store.query import RowFilter
@@ -70,13 +70,15 @@ class HistorySource:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
     """An open history, and the requested time range in ms since 1970; since is inclusive, until is exclusive.
-    broker_logs: files that say why groups rebalanced, and directories of such files."""
+    broker_logs: files that say why groups rebalanced, and directories of such files. unread: notes on what was not
+    read, except damaged segments, which the tables have."""
 
     source: HistorySource
     tables: "Tables"
     since_ms: int | None = None
     until_ms: int | None = None
     broker_logs: tuple[Path, ...] = ()
+    unread: tuple[str, ...] = ()
 
     def filter(self, group_id: str | None = None) -> "RowFilter":
         """A filter for the rows of this group, or of every group, within the time range."""
@@ -125,16 +127,32 @@ class History:
         ]
 
     def require_group(self, group_id: str) -> None:
-        """Raises NotFoundError if the history has nothing about the group at any time."""
+        """Raises NotFoundError if the history has nothing about the group at any time; see `lacks`."""
         from kgm.history.store.tables import has_group
 
         if not has_group(self.tables, group_id):
-            raise NotFoundError(
+            raise self.lacks(
                 f"group {group_id} is not in the history",
                 facts=(f"searched: {self.source.option}",),
                 hint=f"list its groups: kgm history rebalances {self.source.option} -o name",
                 group_id=group_id,
             )
+
+    def lacks(
+        self, message: str, *, facts: Iterable[str] = (), hint: str, group_id: str | None = None
+    ) -> NotFoundError | PartialError:
+        """The error about something that the history does not have. If a part could not be read, it may be there, and
+        nobody can say that it is not. A torn tail is where the copy ends, not a part of it."""
+        damaged = sum(not damage.torn for damage in self.tables.origin.damages)
+        if not damaged and not self.unread:
+            return NotFoundError(message, facts=tuple(facts), hint=hint, group_id=group_id)
+        unread = [f"not read to the end: {many(damaged, 'segment')}"] if damaged else list(self.unread)
+        return PartialError(
+            f"{message}, but a part of the history was not read",
+            facts=(*facts, *unread),
+            hint=self.command("verify") if damaged else hint,
+            group_id=group_id,
+        )
 
     def command(self, name: str, group_id: str | None = None) -> str:
         """The command `kgm history NAME` for the same history."""

@@ -18,7 +18,7 @@ from kgm.history.causes.session_timeouts import SessionSource, SessionTimeout
 from kgm.history.derive import derive
 from kgm.history.folders import Reading, folders, raw_table
 from kgm.history.store.tables import TablesInMemory
-from kgm.model.errors import AuthorizationError, DecodeError, NotFoundError, RefusedError
+from kgm.model.errors import AuthorizationError, DecodeError, NotFoundError, PartialError, RefusedError
 from kgm.operations.history import explain_group
 from kgm.operations.history.live import LiveHistory, LiveRequest
 from kgm.operations.history.source import History, HistorySource
@@ -136,7 +136,10 @@ def test_what_does_not_fit_is_refused_or_read_from_a_time_on(kafka, groups):
         size = sum(len(part.data) for part in reader.read(cluster.deadline))
         request = LiveRequest(group_id=group, since_ms=one_before.timestamp, max_bytes=size - 1)
         history = LiveHistory(cluster, request)
-        rows = history.read().rebalances(group)
+        cut = history.read()
+        rows = cut.rebalances(group)
+        with pytest.raises(PartialError, match="no-such-group is not in the history, but a part"):
+            cut.require_group("no-such-group")
         assert "was read only from --since on" in history.notes[0]
     assert [row.offset for row in rows] == [last.offset]
 

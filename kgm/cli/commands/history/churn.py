@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kgm.cli.commands.history.damages import warn_of
 from kgm.cli.options.history import HistoryOptions, Match, ReportFile, history_options
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
@@ -48,7 +47,6 @@ def churn(
 
     history = options.open(common)
     ranked = rank_churn(history, match=match, limit=limit)
-    warn_of(history.tables.origin.damages)
     window = window_json(history)
     data = churn_json(ranked, window)
     emit(

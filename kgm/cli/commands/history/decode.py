@@ -10,10 +10,10 @@ from typing import Annotated
 
 import typer
 
-from kgm.cli.commands.history.damages import warn_of
 from kgm.cli.options.history import HistoryOptions, history_options
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import output_options_with
+from kgm.cli.output.history.damages import warn_of
 from kgm.cli.output.history.rows_json import Json, at
 from kgm.cli.output.report import Column, Columns, Report, emit, object_table
 from kgm.cli.output.streams import reader_has_gone, write_stdout

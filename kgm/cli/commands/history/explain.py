@@ -11,7 +11,6 @@ import typer
 
 from kgm.cli import invocation
 from kgm.cli.commands.history import following
-from kgm.cli.commands.history.damages import warn_of
 from kgm.cli.commands.history.following import Follow
 from kgm.cli.options.history import GroupOption, HistoryOptions, ReportFile, TheGroup, history_options, one_group
 from kgm.cli.options.run_options import RunOptions
@@ -73,7 +72,6 @@ def explain(
     steps = [replace(step, command=invocation.with_cluster(step.command)) for step in explained.next_steps]
     explained = replace(explained, next_steps=tuple(steps))
     owners = [] if report is None else owners_of(history, name)
-    warn_of(history.tables.origin.damages)
     window = window_json(history)
     data = explanation_json(explained, window)
     emit(

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from kgm.cli.commands.history.damages import warn_of
 from kgm.cli.options.history import GroupOption, HistoryOptions, TheGroup, history_options, one_group
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
@@ -42,7 +41,6 @@ def movement(
 
     history = options.open(common, name)
     rows = owners_of(history, name)
-    warn_of(history.tables.origin.damages)
     items = [owner_json(row) for row in rows]
     emit(
         Report(

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kgm.cli.commands.history.damages import warn_of
 from kgm.cli.options.history import GroupOption, HistoryOptions, TheGroup, history_options, one_group
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
@@ -70,7 +69,6 @@ def offsets(
 
     history, view = _opened(options, common, name, retention_ms)
     told = offset_history(history, name, view, topic=topic, partition=partition)
-    warn_of(history.tables.origin.damages)
     items = [offset_change_json(one) for one in told.changes]
     data = {
         "group_id": name, "window": window_json(history), "retention_ms": told.retention_ms, "changes": items,

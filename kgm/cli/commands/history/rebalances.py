@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kgm.cli.commands.history import following
-from kgm.cli.commands.history.damages import warn_of
 from kgm.cli.commands.history.following import Follow
 from kgm.cli.options.group_names import maybe_group
 from kgm.cli.options.history import Group, GroupOption, HistoryOptions, Match, history_options
@@ -70,7 +69,6 @@ def rebalances(
         )  # fmt: skip
     history = options.open(common, name)
     rows = [row for row in group_rows.rebalances(history, name, match) if has_cause(row)]
-    warn_of(history.tables.origin.damages)
     emit(_report(rows, history, notes=_notes(rows, history)), common)
 
 

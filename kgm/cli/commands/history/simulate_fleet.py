@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kgm.cli.commands.history.damages import warn_of
 from kgm.cli.options.group_names import maybe_group
 from kgm.cli.options.history import Group, GroupOption, HistoryOptions, Match, history_options
 from kgm.cli.options.plan_options import Draws, Seed, plan_options
@@ -19,7 +18,7 @@ from kgm.cli.output.history.rows_json import cluster_json, cost_json, window_jso
 from kgm.cli.output.history.words import short
 from kgm.cli.output.progress import progress
 from kgm.cli.output.report import Cell, Column, Report, Table, emit, emit_item
-from kgm.model.errors import NotFoundError, UsageError
+from kgm.model.errors import UsageError
 from kgm.operations.bounce.request import BounceRequest
 from kgm.text.wording import many, typed
 
@@ -104,7 +103,6 @@ def simulate_fleet(
     groups = groups_to_simulate(history, name, match)
     if target is not None:
         _require_members(target, groups, history)
-    warn_of(history.tables.origin.damages)
     streams = common.output == "ndjson" and limit is None and not uses_spark(groups, options.spark_options())
     costs = _costs(groups, plan, options, common, streams=streams)
     if streams:
@@ -134,12 +132,12 @@ def _target(hosts: Sequence[str] | None, racks: Sequence[str] | None) -> DrainTa
 
 
 def _require_members(target: DrainTarget, groups: Sequence[FinalGroup], history: History) -> None:
-    """Raises NotFoundError if no member of any group is in the target."""
+    """Raises NotFoundError if no member of any group is in the target; see `History.lacks`."""
     members = [member for group in groups for member in group.snapshot.members]
     if target.taken_from(members):
         return
     unmatched = ", ".join(target.unmatched(members))
-    raise NotFoundError(
+    raise history.lacks(
         f"no member of {many(len(groups), 'group')} matches {unmatched or '--host and --rack together'}",
         hint=f"see the hosts of its members: {history.command('timeline', 'GROUP')}",
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kgm.cli.commands.history.damages import warn_of
 from kgm.cli.options.history import GroupOption, HistoryOptions, TheGroup, history_options, one_group
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
@@ -49,7 +48,6 @@ def timeline(
 
     history = options.open(common, name)
     answer = tenures_and_events(history, name)
-    warn_of(history.tables.origin.damages)
     seats = [tenure_json(row) for row in answer.tenures]
     happened: list[EventRow | RebalanceRow] = [*answer.events, *answer.rebalances]
     happened = in_order(happened)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kgm.cli.commands.history.damages import warn_of
 from kgm.cli.options.group_names import maybe_group
 from kgm.cli.options.history import Group, GroupOption, HistoryOptions, Match, history_options
 from kgm.cli.options.run_options import RunOptions
@@ -43,7 +42,6 @@ def timeouts(
 
     history = options.open(common, name)
     rows = timeout_advice(history, name, match)
-    warn_of(history.tables.origin.damages)
     items = [advice_json(row) for row in rows]
     emit(
         Report(

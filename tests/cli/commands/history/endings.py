@@ -12,7 +12,9 @@ _QUESTIONS = {
     "simulate-fleet": "--match k8-billing --draws 1",
 }  # fmt: skip
 _RAW = ("decode", "verify")
-_NAMED = ("explain", "timeline", "movement", "offsets")
+_OF_A_GROUP = (
+    "rebalances", "explain", "timeline", "movement", "offsets", "zombies", "timeouts", "simulate-fleet",
+)  # fmt: skip
 
 
 def endings():
@@ -26,8 +28,12 @@ def endings():
             yield Ending(name, 6, "the live topic is named", f"{words} --source kafka")
         else:
             yield Ending(name, 5, "no broker answers", f"{words} -b 127.0.0.1:1 --timeout 2s")
-    for name in _NAMED:
+    for name in _OF_A_GROUP:
         yield Ending(name, 3, "the group is not in the history", "none-such --store {store}")
+        yield Ending(
+            name, 7, "the group is not in the part of the history that can be read", "none-such --source {bad}"
+        )
+    yield Ending("explain", 3, "the generation is not in the history", "k8-billing --generation 999 --store {store}")
     yield Ending("verify", 8, "something cannot be read, with --fail-if-unsound", "--source {bad} --fail-if-unsound")
     yield Ending("offsets", 2, "the retention is less than Kafka allows", "g --retention 10s --store {store}")
     yield Ending("churn", 2, "the URI has credentials", "--store s3://me:hidden@bucket/history")

@@ -5,7 +5,9 @@ import gzip
 import json
 import os
 import pathlib
+import random
 import re
+import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -118,6 +120,38 @@ def test_a_torn_copy_is_read_up_to_where_it_is_torn_and_damage_is_told(capsys, t
     code, _, err = said(capsys, "explain", "billing", "--source", f"segments:{tmp_path}")
     assert code == 0
     assert re.search(r"warning: .*00000000000000000000.log at byte \d+: .*not read", err)
+
+
+@pytest.mark.parametrize("command", ["rebalances", "explain", "timeline", "movement", "offsets"])
+@pytest.mark.parametrize("damage", ["4 bytes", "other file"])
+def test_a_group_in_records_that_cannot_be_read_is_not_said_to_be_absent(command, damage, capsys, tmp_path):
+    """The group is there, in a segment of which nothing can be read: exit code 3 would be wrong."""
+    folder = tmp_path / "__consumer_offsets-1"
+    folder.mkdir()
+    data = bytearray(gzip.decompress((DATA / "plain" / folder.name / "00000000000000000000.log.gz").read_bytes()))
+    assert b"billing" in data
+    data[70:74] = bytes(each ^ 0xFF for each in data[70:74])
+    (folder / "00000000000000000000.log").write_bytes(
+        random.Random(1).randbytes(900) if damage == "other file" else data
+    )
+    code, out, err = said(capsys, command, "billing", "--source", f"segments:{tmp_path}", "-o", "json")
+    assert code == 7
+    assert re.search(r"warning: .*00000000000000000000.log.*not read", err)
+    assert "hint: kgm history verify --source segments:" in err
+    document = json.loads(out)
+    assert [one["code"] for one in document["errors"]] == ["PARTIAL"]
+    assert len(document["warnings"]) == 1
+
+
+def test_nor_is_a_generation_in_records_that_cannot_be_read(capsys, tmp_path):
+    shutil.copytree(DATA / "plain" / "__consumer_offsets-1", tmp_path / "__consumer_offsets-1")
+    words = ("explain", "billing", "--generation", "99", "--source", f"segments:{tmp_path}")
+    assert said(capsys, *words)[0] == 3
+    (tmp_path / "__consumer_offsets-2").mkdir()
+    (tmp_path / "__consumer_offsets-2" / "00000000000000000000.log").write_bytes(random.Random(1).randbytes(900))
+    code, _, err = said(capsys, *words)
+    assert code == 7
+    assert "generations in the history: 1, 2, 3, 4, 5, 6" in err
 
 
 @pytest.mark.slow
