@@ -21,6 +21,11 @@ if TYPE_CHECKING:
     from kgm.simulation.report.prediction import Prediction
 
 SCHEMA = "kgm.demo/v1"
+#: The columns of csv, tsv and Markdown: a row for each check.
+_COLUMNS = {
+    "name": "CHECK", "predicted.rebalances": "REBALANCES PREDICTED", "predicted.moves": "MOVES PREDICTED",
+    "actual.rebalances": "REBALANCES", "actual.moves": "MOVES", "holds": "HOLDS",
+}  # fmt: skip
 
 
 @output_options
@@ -55,11 +60,17 @@ def demo(*, options: RunOptions) -> None:
 def _emit(checks: list[PredictionCheck], snapshots: list[GroupSnapshot], options: RunOptions) -> None:
     from kgm.cli.output.contracts.demo import check_json
     from kgm.cli.output.contracts.groups import snapshot_json
-    from kgm.cli.output.report import Report, emit
+    from kgm.cli.output.report import Report, emit, object_table
 
     items = [check_json(check) for check in checks]
     data = {"checks": items, "groups": [snapshot_json(snapshot) for snapshot in snapshots]}
-    emit(Report(schema=SCHEMA, data=data, items=items, names=[check.name for check in checks]), options)
+    emit(
+        Report(
+            schema=SCHEMA, data=data, tables=[object_table(_COLUMNS, items)], keys=[*_COLUMNS], items=items,
+            names=[check.name for check in checks],
+        ),
+        options,
+    )  # fmt: skip
 
 
 # -- what is printed for people

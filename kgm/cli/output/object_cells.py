@@ -9,7 +9,9 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from kgm.model.assignment import Move
 from kgm.text.durations import show_duration
+from kgm.text.joined_moves import joined_moves
 from kgm.text.sanitize import csv_cell
 from kgm.text.wording import in_words, partitions_text, subscription_text
 
@@ -90,6 +92,14 @@ def _who(who: Iterable[Row]) -> str:
     return "; ".join(f"{each['identity'] or '?'}: {in_words(each['what'])}" for each in who)
 
 
+def _moves(moves: Iterable[Row]) -> str:
+    joined = joined_moves(
+        Move(topic=one["topic"], partition=one["partition"], owner_before=one["from"], owner_after=one["to"])
+        for one in moves
+    )
+    return ", ".join(f"{one.what} {one.owners}" for one in joined)
+
+
 def _data(data: Any) -> str:
     """The key or value of a record, cut to what fits in a cell."""
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
@@ -107,6 +117,7 @@ _TEXTS: Final[Mapping[str, Callable[[Any], str]]] = {
     "subscription": lambda one: subscription_text(one["topics"] or (), one["regex"]),
     "client_library": _library,
     "offsets": _places,
+    "moves": _moves,
     "causes": _causes,
     "who": _who,
     "data": _data,

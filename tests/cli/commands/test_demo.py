@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import csv
 import io
 import json
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from contextlib import closing
 import pytest
 
 from kgm.cli.main import run
+from kgm.cli.output.output_options import FORMATS
 from kgm.operations.demo import demo as operation
 from kgm.operations.demo.demo import (
     INSTANCE_IDS,
@@ -37,8 +39,8 @@ def printed(*words: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def played() -> tuple[list[DemoStep], str, str]:
-    """The steps of a demo, what it printed as they came, and its JSON."""
+def played() -> tuple[list[DemoStep], str, dict[str, str]]:
+    """The steps of a demo, what it printed as they came, and its output in each other format."""
     steps: list[DemoStep] = []
 
     def watched(running: Iterator[DemoStep]) -> Iterator[DemoStep]:
@@ -52,7 +54,7 @@ def played() -> tuple[list[DemoStep], str, str]:
         patch.setattr(operation, "run_demo", lambda: watched(real()))
         text = printed("demo")
         patch.setattr(operation, "run_demo", lambda: (step for step in steps))
-        return steps, text, printed("demo", "-o", "json")
+        return steps, text, {one: printed("demo", "-o", one) for one in FORMATS if one not in ("table", "wide")}
 
 
 def verdict_of(step):
@@ -83,8 +85,8 @@ def test_its_steps_and_that_its_predictions_hold(played):
 
 
 def test_the_demo_predicts_what_then_happens(played):
-    _, _, out = played
-    checks = {check["name"]: check for check in json.loads(out)["data"]["checks"]}
+    _, _, outputs = played
+    checks = {check["name"]: check for check in json.loads(outputs["json"])["data"]["checks"]}
     assert checks.keys() == {"bounce", "removal"}
     assert all(check["holds"] for check in checks.values())
     # A static member that is back in time costs nothing (KIP-345); its removal costs one rebalance.
@@ -92,6 +94,24 @@ def test_the_demo_predicts_what_then_happens(played):
     assert checks["removal"]["actual"]["rebalances"] == 1
     freed = [move for move in checks["removal"]["actual"]["moves"] if move["from"] == "payments-3"]
     assert sorted(move["partition"] for move in freed) == [8, 9, 10, 11]
+
+
+def test_every_format_has_the_checks(played):
+    _, _, outputs = played
+    checks = json.loads(outputs["json"])["data"]["checks"]
+    assert list(map(json.loads, outputs["ndjson"].splitlines())) == checks
+    assert outputs["name"].splitlines() == ["bounce", "removal"]
+    for name, mark in (("csv", ","), ("tsv", "\t")):
+        rows = list(csv.DictReader(io.StringIO(outputs[name]), delimiter=mark))
+        assert [row["name"] for row in rows] == ["bounce", "removal"]
+        assert [row["holds"] for row in rows] == ["yes", "yes"]
+        for row, check in zip(rows, checks, strict=True):
+            assert int(row["actual_rebalances"]) == check["actual"]["rebalances"]
+            assert bool(row["actual_moves"]) == bool(check["actual"]["moves"])
+        assert "payments-3 -> " in rows[1]["actual_moves"]
+    header, _, bounce, removal = outputs["markdown"].splitlines()
+    assert [len(line.split(" | ")) for line in (header, bounce, removal)] == [6, 6, 6]
+    assert all(outputs.values())
 
 
 def test_the_demo_tells_a_story(played):
