@@ -171,6 +171,7 @@ def test_no_format_prints_an_active_character(words, cluster, folder, kgm, monke
     texts: set[str] = set()
     for text_format, out, err in _in_every_format(words, line, kgm, monkeypatch):
         assert hidden(err) == []
+        assert out or (words in _NAMELESS and text_format in ("name", "ndjson")), f"it prints nothing as {text_format}"
         assert hidden(out, but="\n\t" if text_format == "tsv" else "\n") == [], text_format
         if text_format in ("csv", "tsv"):
             rows = list(csv.reader(io.StringIO(out), delimiter="," if text_format == "csv" else "\t"))
