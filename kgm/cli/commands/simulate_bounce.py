@@ -53,7 +53,10 @@ def simulate_bounce(
         ),
     ] = False,
     fail_if_moves: Annotated[
-        int | None, typer.Option("--fail-if-moves", metavar="N", help="Exit 8 if there may be more than N handovers.")
+        int | None,
+        typer.Option(
+            "--fail-if-moves", metavar="N", help="Exit 8 if there may be more than N handovers or moved partitions."
+        ),
     ] = None,
     fail_if_rebalances: Annotated[
         int | None,

@@ -102,7 +102,7 @@ def sink_tables(sinks: Sequence[SinkForecast], group_id: str | None = None) -> l
         Column(title="REBALANCES", right=True),
         Column(title="GENERATIONS", right=True, wide=True),
         Column(title="MOVED", right=True),
-        Column(title="HANDOVERS", right=True, wide=True),
+        Column(title="HANDOVERS", right=True),
         Column(title="STOPPED", right=True),
         Column(title="UNOWNED", right=True),
         Column(title="LONGEST", right=True),

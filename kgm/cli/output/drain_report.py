@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 SCHEMA = "kgm.drain/v1"
 _NOTES = (
-    "HANDOVERS: how often a partition passes to another consumer; STOPPED: partition-seconds without a consumer; "
-    "2 (1-3): typical (min-max)"
+    "HANDOVERS: how often a partition passes to another consumer; MOVED: partitions with another owner, or none, "
+    "at the end; STOPPED: partition-seconds without a consumer; 2 (1-3): typical (min-max)"
 )
 #: The columns of csv and tsv.
 _KEYS = (
@@ -103,7 +103,7 @@ def _table(foreseen: DrainForecast, next_command: Callable[[DrainedGroup], str])
         Column(title="LEFT", right=True),
         Column(title="REBALANCES", right=True),
         Column(title="HANDOVERS", right=True),
-        Column(title="MOVED", right=True, wide=True),
+        Column(title="MOVED", right=True),
         Column(title="STOPPED", right=True),
         Column(title="EXACT", left_out=1),
         Column(title="MOST PARTITIONS", wide=True),

@@ -58,10 +58,8 @@ class Gates:
     def _of(self, predicted: Ranges | Draw | SinkForecast) -> Iterator[str]:
         counts = (predicted.handovers, predicted.moved_partitions, predicted.rebalances)
         handovers, moved, rebalances = map(_most, counts)
-        for limit, most, what in (
-            (self.handovers, handovers, "handovers") if handovers >= moved else (self.handovers, moved, "moves"),
-            (self.rebalances, rebalances, "rebalances"),
-        ):
+        moves = (handovers, "handovers") if handovers >= moved else (moved, "moved partitions")
+        for limit, (most, what) in ((self.handovers, moves), (self.rebalances, (rebalances, "rebalances"))):
             if limit is not None and most > limit:
                 yield f"{most} {what} are predicted, more than {limit}"
 

@@ -176,7 +176,7 @@ def test_partitions_that_no_other_consumer_takes_are_not_let_through():
     request = BounceRequest(scale_in=("member-1", "member-2", "member-3"))
     predicted = predict_bounce(STATIC, request, gates=Gates(handovers=11))
     assert predicted.predictions[0].typical.final_assignment == {}
-    assert [error.message for error in predicted.failed_gates] == ["12 moves are predicted, more than 11"]
+    assert [error.message for error in predicted.failed_gates] == ["12 moved partitions are predicted, more than 11"]
     assert predict_bounce(STATIC, request, gates=Gates(handovers=12)).failed_gates == ()
 
 

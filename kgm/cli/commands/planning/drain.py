@@ -71,7 +71,7 @@ def drain(
         int | None,
         typer.Option(
             "--fail-if-moves", "--fail-if-handovers", metavar="N",
-            help="Exit 8 if a group may have more than N handovers.",
+            help="Exit 8 if a group may have more than N handovers or moved partitions.",
         ),
     ] = None,
     fail_if_stopped: Annotated[

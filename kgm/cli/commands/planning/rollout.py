@@ -61,7 +61,10 @@ def rollout(
                            "remove members whose liveness is otherwise unknown.")
     ] = False,
     fail_if_moves: Annotated[
-        int | None, typer.Option("--fail-if-moves", metavar="N", help="Refuse if there may be more than N handovers.")
+        int | None,
+        typer.Option(
+            "--fail-if-moves", metavar="N", help="Refuse if there may be more than N handovers or moved partitions."
+        ),
     ] = None,
     fail_if_rebalances: Annotated[
         int | None,

@@ -40,13 +40,14 @@ def drain_page(foreseen: DrainForecast, where: dict[str, str | None] | None) -> 
 
 
 def _ranking(foreseen: DrainForecast) -> Markup:
-    titles = ["group", "members", "drained", "left", "rebalances", "handovers", "stopped", "exact", "warning"]
+    titles = ["group", "members", "drained", "left", "rebalances", "handovers", "moved", "stopped", "exact", "warning"]
     rows, more = cut([_row(one) for one in foreseen.groups], _GROUPS_SHOWN)
     note = (
-        "Handovers: how often a partition passes to another consumer. Stopped: partition-seconds without a consumer. "
-        "2 (1-3) is typical (min-max). Thin: half of the members that can have partitions are left, or fewer."
+        "Handovers: how often a partition passes to another consumer. Moved: partitions with another owner, "
+        "or none, at the end. Stopped: partition-seconds without a consumer. 2 (1-3) is typical "
+        "(min-max). Thin: half of the members that can have partitions are left, or fewer."
     )
-    shown = table(titles, rows, right=("members", "drained", "left", "rebalances", "handovers", "stopped"))
+    shown = table(titles, rows, right=("members", "drained", "left", "rebalances", "handovers", "moved", "stopped"))
     return Markup(shown + more + element("p", note, class_="soft"))
 
 
@@ -59,6 +60,7 @@ def _row(one: DrainedGroup) -> list[object]:
         one.members_left,
         with_range(typical.rebalances, ranges.rebalances if ranges else None),
         with_range(typical.handovers, ranges.handovers if ranges else None),
+        with_range(typical.moved_partitions, ranges.moved_partitions if ranges else None),
         stopped_text_of(one),
         exact_text(one.prediction),
         warnings_of(one),

@@ -6,8 +6,10 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import shlex
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
@@ -162,6 +164,22 @@ def test_a_gate_that_fails_exits_8_and_names_each_group(words, failing, kgm):
     assert len([line for line in err.splitlines() if line.startswith("error: ")]) == len(failing)
 
 
+@pytest.mark.parametrize(
+    ("group", "title", "word"), [("all", "MOVED", "moved partitions"), ("third", "HANDOVERS", "handovers")]
+)
+def test_the_number_that_fails_a_gate_is_in_the_column_of_its_name(group, title, word, kgm):
+    """Partitions that no consumer is left for pass to nobody: that is no handover, and yet the gate counts them."""
+    code, out, err = kgm("--host", "10.0.0.1", "-g", group, "--fail-if-moves", "0", "-o", "table")
+    assert code == 8
+    (failure,) = [line for line in err.splitlines() if line.startswith("error: ")]
+    most, said = re.search(r"(?:up to )?(\d+) ([a-z ]+) are predicted, more than 0", failure).groups()
+    assert said == word
+    header, row = next((a, b) for a, b in pairwise(out.splitlines()) if a.startswith("GROUP "))
+    end = header.index(title) + len(title)
+    typical, _, drawn = re.search(r"(\d+)(?: \((\d+)-(\d+)\))?$", row[:end]).groups()
+    assert most == (drawn or typical)
+
+
 def test_what_does_not_exist_is_named(kgm):
     code, _, err = kgm("--host", "10.9.9.9")
     assert (code, "no group has a member that matches --host 10.9.9.9" in err) == (3, True)
@@ -195,5 +213,7 @@ def test_the_page_says_what_the_json_says(kgm, tmp_path):
     assert [(row[0], row[2], row[3]) for row in rows] == [
         (one["group_id"], str(len(one["drained_members"])), str(one["members_left"])) for one in data["groups"]
     ]
+    counted = [(row[5].split()[0], row[6].split()[0]) for row in rows]
+    assert counted == [(str(one["handovers"]), str(one["moved_partitions"])) for one in data["groups"]]
     assert [row.all("td")[0].text for row in unpredicted.all("tr")[1:]] == ["busy"]
     assert len(tree(page).all("figure")) == len(data["groups"])

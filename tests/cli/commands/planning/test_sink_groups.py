@@ -48,6 +48,11 @@ def test_sink_groups_have_a_table_and_json(kgm, words, scenario_of):
     assert (row[1:3], row[-1]) == (["1", "1"], "orders[0-1]")
 
 
+def test_the_table_has_what_gates_count(kgm):
+    header = next(line for line in kgm((WORKERS, A, B), *COMMANDS[0][0]).splitlines() if line.startswith("SINK GROUP"))
+    assert {"REBALANCES", "HANDOVERS", "MOVED"} <= {*header.split()}
+
+
 @pytest.mark.parametrize("words", [COMMANDS[0][0], COMMANDS[2][0]])
 def test_a_page_has_the_table(kgm, tmp_path, words):
     page = tmp_path / "page.html"
