@@ -101,11 +101,25 @@ class AdminClient:
         OtherClusterError (exit 6). For commands that change something, and for the reads they are based on."""
         self.brokers.bind()
 
-    def can_list_all(self) -> bool:
-        """Whether a listing has every group: needs DESCRIBE on the cluster. True if the brokers do not report it."""
+    def can_list_all(self, *, sees_some: bool) -> bool:
+        """Whether a listing has every group: needs DESCRIBE on the cluster, or on all groups. True if the brokers do
+        not report rights. sees_some: whether a listing has any group."""
         from kgm.client.authorized_operations import can_list_all
 
-        return can_list_all(self._cluster_operations(if_unread=None))
+        return can_list_all(self._cluster_operations(if_unread=None)) or (sees_some and self._may_describe_any_group())
+
+    def _may_describe_any_group(self) -> bool:
+        """Whether the principal has DESCRIBE on a group that nobody has named, as with an ACL on Group '*'. No API
+        returns that, but the coordinator of a group is only told with it. False if no broker answers."""
+        from uuid import uuid4
+
+        group_id = uuid4().hex
+        try:
+            found = self.brokers.find_coordinators([group_id], self.deadline)[group_id]
+        except KgmError:
+            return False
+        self.brokers.forget_coordinators([group_id])
+        return not isinstance(found, KgmError)
 
     def _cluster_operations(self, *, if_unread: int | None) -> int | None:
         """What the principal is allowed to do on the cluster, as bits; None if the brokers do not report it."""

@@ -55,7 +55,8 @@ _numbers = itertools.count()
 
 @pytest.fixture(scope="module")
 def kafka(secured):
-    """`viewer` has DESCRIBE on a group, `operator` what every command needs, `nobody` nothing."""
+    """`viewer` has DESCRIBE on a group, `wildcard` on all groups, `operator` what every command needs,
+    `nobody` nothing."""
     secured.add_absent_member(GROUP, "a")
     secured.add_absent_member("rights-unseen", "a")
     secured.add_absent_member(PODS, "a-0")
@@ -65,6 +66,7 @@ def kafka(secured):
     secured.allow("operator", "DESCRIBE", group=PODS)
     secured.allow("operator", "DESCRIBE")
     secured.allow("operator", "DESCRIBE", topic=TOPIC)
+    secured.allow("wildcard", "DESCRIBE", group="*")
     return secured
 
 
@@ -117,6 +119,14 @@ def test_list(as_user):
     assert GROUP not in undescribed
     assert warning.startswith(f"warning: group '{min(undescribed)}'")
     assert warning.endswith("could not be described (GROUP_AUTHORIZATION_FAILED): members and lag are unknown")
+    assert {GROUP, "rights-unseen"} <= {row["group_id"] for row in document["data"]["groups"]}
+
+
+def test_a_right_on_all_groups_hides_none(as_user):
+    """Kafka lists the groups on which the principal has DESCRIBE, whether by their names or by an ACL on '*'."""
+    code, document, err = as_user("wildcard", "list")
+    assert (code, document["warnings"]) == (0, [])
+    assert INVISIBLE not in err
     assert {GROUP, "rights-unseen"} <= {row["group_id"] for row in document["data"]["groups"]}
 
 

@@ -32,7 +32,18 @@ CANARY: Final = "s3cret-Canary"
 #: A right stays until the broker ends, so a module that needs a user without rights shares it with no other module.
 USERS: Final[Mapping[str, str]] = {
     name: f"{name}-{CANARY}"
-    for name in ("nobody", "viewer", "operator", "reader", "matrix", "guard", "caller", "throttled", "asker")
+    for name in (
+        "nobody",
+        "viewer",
+        "operator",
+        "reader",
+        "matrix",
+        "guard",
+        "caller",
+        "throttled",
+        "asker",
+        "wildcard",
+    )
 }
 LISTENERS: Final = {
     "SSL": "SSL", "MTLS": "SSL", "SASL_PLAINTEXT": "SASL_PLAINTEXT", "SASL_SSL": "SASL_SSL", "SHORT": "SASL_PLAINTEXT",

@@ -34,7 +34,7 @@ def unmatched(pattern: str | None, matching: Sequence[object], listing: Listing)
 def unseen_groups(cluster: AdminClient, *, sees_some: bool) -> AuthorizationError | None:
     """Why a listing may lack groups: brokers silently leave out those that the principal may not see. None if the
     principal may list all groups, or if the brokers do not report its rights. sees_some: whether it sees any group."""
-    if cluster.can_list_all():
+    if cluster.can_list_all(sees_some=sees_some):
         return None
     return AuthorizationError(
         f"{'groups may be invisible' if sees_some else 'no group is visible'}: without DESCRIBE on Cluster "

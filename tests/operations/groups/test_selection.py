@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from kgm.client import connect
+from kgm.model.error_code import ErrorCode
 from kgm.operations.groups.listing import list_groups
 from kgm.operations.groups.selection import select_groups
 from kgm.protocol.apis import ApiKey
@@ -15,17 +16,14 @@ from tests.client.faults import Edit, FaultProxy
 from tests.client.joiners import form_group
 
 pytestmark = pytest.mark.slow
+GROUPS = {"orders-a": ["x"], "orders-b": [None], "other": ["x", "y"]}
 
 
 @pytest.fixture(scope="module")
 def cluster():
     """Groups `orders-a` and `orders-b` with one member, `other` with two."""
     with serve_in_thread(topics={"t": 2}) as server:
-        joiners = [
-            joiner
-            for name, ids in {"orders-a": ["x"], "orders-b": [None], "other": ["x", "y"]}.items()
-            for joiner in form_group(server, name, ids, "t")
-        ]
+        joiners = [joiner for name, ids in GROUPS.items() for joiner in form_group(server, name, ids, "t")]
         with connect(server.bootstrap, timeout_ms=60_000) as connected:
             yield connected
         for joiner in joiners:
@@ -55,20 +53,33 @@ def test_a_pattern_that_matches_nothing_is_an_error(cluster):
 
 
 @pytest.mark.parametrize(
-    ("operations", "is_complete"),
-    [(0, False), (1 << 9 | 1 << 10, False), (1 << 8, True), (-(2**31), True)],
-    ids=["nothing", "no DESCRIBE", "DESCRIBE", "a broker that reports no rights"],
+    ("operations", "any_group", "is_complete"),
+    [
+        (0, False, False),
+        (1 << 9 | 1 << 10, False, False),
+        (1 << 8, False, True),
+        (-(2**31), False, True),
+        (0, True, True),
+    ],
+    ids=["nothing", "no DESCRIBE", "DESCRIBE", "a broker that reports no rights", "DESCRIBE on Group '*'"],
 )
-def test_a_listing_without_describe_on_the_cluster_may_lack_groups(cluster, operations, is_complete):
-    """KIP-430: one bit for each AclOperation, of which DESCRIBE is 8, and -2^31 for what is not reported."""
+def test_a_listing_without_describe_may_lack_groups(cluster, operations, any_group, is_complete):
+    """KIP-430: one bit for each AclOperation, of which DESCRIBE is 8, and -2^31 for what is not reported. The
+    coordinator of a group is only told to who has DESCRIBE on it, whether the group exists or not."""
 
     def limit(answer):
         if answer.cluster_authorized_operations != -(2**31):  # it was asked for
             answer.cluster_authorized_operations = operations
 
+    def hide(answer):
+        for one in answer.coordinators:
+            if one.key not in GROUPS and not any_group:
+                one.error_code, one.node_id = ErrorCode.GROUP_AUTHORIZATION_FAILED, -1
+
     host, _, port = cluster.bootstrap.rpartition(":")
     with FaultProxy((host, int(port))) as proxy, connect(proxy.bootstrap, timeout_ms=60_000) as connected:
         proxy.always(ApiKey.METADATA, Edit(limit))
+        proxy.always(ApiKey.FIND_COORDINATOR, Edit(hide))
         assert (select_groups(connected, [], all_groups=True).unseen is None) == is_complete
         assert (select_groups(connected, [], "orders-*").unseen is None) == is_complete
         assert (list_groups(connected).unseen is None) == is_complete
