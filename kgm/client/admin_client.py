@@ -104,22 +104,10 @@ class AdminClient:
     def can_list_all(self, *, sees_some: bool) -> bool:
         """Whether a listing has every group: needs DESCRIBE on the cluster, or on all groups. True if the brokers do
         not report rights. sees_some: whether a listing has any group."""
-        from kgm.client.authorized_operations import can_list_all
+        from kgm.client.authorized_operations import can_list_all, may_describe_any_group
 
-        return can_list_all(self._cluster_operations(if_unread=None)) or (sees_some and self._may_describe_any_group())
-
-    def _may_describe_any_group(self) -> bool:
-        """Whether the principal has DESCRIBE on a group that nobody has named, as with an ACL on Group '*'. No API
-        returns that, but the coordinator of a group is only told with it. False if no broker answers."""
-        from uuid import uuid4
-
-        group_id = uuid4().hex
-        try:
-            found = self.brokers.find_coordinators([group_id], self.deadline)[group_id]
-        except KgmError:
-            return False
-        self.brokers.forget_coordinators([group_id])
-        return not isinstance(found, KgmError)
+        is_told = can_list_all(self._cluster_operations(if_unread=None))
+        return is_told or (sees_some and may_describe_any_group(self.brokers, self.deadline))
 
     def _cluster_operations(self, *, if_unread: int | None) -> int | None:
         """What the principal is allowed to do on the cluster, as bits; None if the brokers do not report it."""

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from typing import Final
+from uuid import uuid4
 
+from kgm.client.transport.brokers import Brokers
 from kgm.client.transport.connection import BrokerConnection
 from kgm.client.transport.deadline import Deadline
+from kgm.model.errors import KgmError
 from kgm.protocol.apis import ApiKey
 from kgm.protocol.messages.metadata_request import MetadataRequest
 from kgm.protocol.messages.metadata_response import MetadataResponse
@@ -51,3 +54,15 @@ def is_unlimited(operations: int | None) -> bool:
 def can_list_all(operations: int | None) -> bool:
     """Whether `kgm list` sees every group, which takes DESCRIBE on the cluster."""
     return operations is None or is_allowed(operations, DESCRIBE)
+
+
+def may_describe_any_group(brokers: Brokers, deadline: Deadline) -> bool:
+    """Whether the principal has DESCRIBE on a group that nobody has named, as with an ACL on Group '*'. No API returns
+    that, but only with it a broker says who coordinates the group. False if no broker answers."""
+    group_id = uuid4().hex
+    try:
+        found = brokers.find_coordinators([group_id], deadline)[group_id]
+    except KgmError:
+        return False
+    brokers.forget_coordinators([group_id])
+    return not isinstance(found, KgmError)

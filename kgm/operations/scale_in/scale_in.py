@@ -106,14 +106,7 @@ def plan_scale_in(
         key=lambda one: (-one.ordinal, natural(one.member.identity)),
     )
     if not leaving:
-        raise RefusedError(
-            f"no member of group {snapshot.group_id!r} leaves when {name} has {replicas} replicas",
-            facts=(
-                f"members: {', '.join(in_order(one.identity for one in snapshot.members)) or 'none'}",
-                *([f"pods without a member: {', '.join(without_member)}"] if without_member else []),
-            ),
-            group_id=snapshot.group_id,
-        )
+        raise _none_leaves(snapshot, name, replicas, without_member)
     gone = {one.member.identity for one in leaving}
     static = [one for one in reversed(leaving) if one.member.group_instance_id is not None]
     request = BounceRequest(
@@ -133,6 +126,19 @@ def plan_scale_in(
         commands=_commands(snapshot, name, replicas, leaving, kubectl)
         if pods is not None or all(one.is_pod for one in ours.values())
         else _commands_of_processes(snapshot, leaving),
+    )
+
+
+def _none_leaves(
+    snapshot: GroupSnapshot, stateful_set: str, replicas: int, without_member: Sequence[str]
+) -> RefusedError:
+    return RefusedError(
+        f"no member of group {snapshot.group_id!r} leaves when {stateful_set} has {replicas} replicas",
+        facts=(
+            f"members: {', '.join(in_order(one.identity for one in snapshot.members)) or 'none'}",
+            *([f"pods without a member: {', '.join(without_member)}"] if without_member else []),
+        ),
+        group_id=snapshot.group_id,
     )
 
 
