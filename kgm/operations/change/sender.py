@@ -1,13 +1,13 @@
 """A request that changes something, sent until it is answered or the time runs out, and what is known afterwards.
 
 Once a request may have reached the broker, kgm no longer claims that nothing has changed: a broker that has acted on it
-can still send a response that cannot be decoded, or an error code. A request whose answer was lost is sent again, after
-`before_retry` has checked what a second request would do."""
+can still send a response that cannot be decoded, or an error code. A request whose answer was lost, or was an
+error that says to try again, is sent again, after `before_retry` has checked what a second request would do."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Generic, TypeAlias, TypeVar
 
@@ -43,7 +43,8 @@ class ChangeSender(ABC, Generic[T]):
     or Ctrl-C.
 
     codes: the error code of each target that has one in an answer. in_doubt: targets of a request that may have reached
-    the broker but brought no code for them; a code in a later answer does not remove the doubt. lost: the targets in
+    the broker but brought no code for them; a code in a later answer does not remove the doubt, but a look before a
+    retry can (`see_not_carried_out`). lost: the targets in
     doubt because an answer was lost or could not be decoded; for the others, the answer was an error for the whole
     request. last_error: why the last attempt failed. refusal: the last error for a whole request."""
 
@@ -107,14 +108,18 @@ class ChangeSender(ABC, Generic[T]):
             except KgmError as failure:
                 error: KgmError | None = failure
             else:
-                error = self._attempt(rest, deadline, is_first=attempt == 0) if rest else None
+                if not rest:
+                    return
+                # The look may have taken all the time: what is sent then brings nothing but doubt.
+                is_late = attempt > 0 and deadline.expired
+                error = self.last_error if is_late else self._attempt(rest, deadline, is_first=attempt == 0)
             if error is None:
                 return
             self.last_error = error
             if deadline.expired:
                 if self.was_sent:
                     return
-                raise UnreachableError(
+                raise self.not_carried_out("what it names is still there") or UnreachableError(
                     f"{self.api} for group {self._group_id!r} could not be sent within the time allowed",
                     facts=(f"last: {error.message}", *error.facts, "nothing was changed"), group_id=self._group_id,
                     hint="try a longer --timeout", kafka_error=error.kafka_error,
@@ -149,6 +154,11 @@ class ChangeSender(ABC, Generic[T]):
             self.lost.update(batch)
             raise
         return self._take(answer, fresh)
+
+    def see_not_carried_out(self, targets: Iterable[T]) -> None:
+        """Note that a later look shows these targets as they were. An error for the whole request says that nothing was
+        done, so they are no longer in doubt, unless an answer was lost."""
+        self.in_doubt -= set(targets) - self.lost
 
     def _look_up_again(self) -> None:
         self._cluster.brokers.forget_coordinators([self._group_id])

@@ -161,8 +161,13 @@ class GuardWatch:
 
     @property
     def is_outdated(self) -> bool:
-        """Whether more time has passed since `run` than it watched for: what it saw no longer supports a verdict."""
+        """Whether more time has passed since `run`, or since the watch was repeated, than it watched for: what was seen
+        then no longer supports a verdict."""
         return 0 < self._bound_ms < (self._now_s() - self._ended_s) * 1000
+
+    def note_repeated(self) -> None:
+        """Note that another watch has just been through: a retry soon after it takes no third one."""
+        self._ended_s = self._now_s()
 
     def _begin_request(self) -> None:
         """Renew the budget for the next request: only a share of the command's remaining time, so that a request that

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from kgm.model.assignment import Partitions
-from kgm.model.errors import ErrorCode, KgmError, error_name
+from kgm.model.errors import ErrorCode, KgmError, RefusedError, error_name
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.operations.change.result import Judgement, OneResult, Result, running_again
 from kgm.operations.removal.guard import GuardReport
@@ -257,6 +257,8 @@ def _not_sent(seen: _Evidence) -> Judgement:
     error = seen.sender.last_error
     if seen.is_gone:
         return Result.ABSENT, "it left on its own; no request for it was sent", int(ErrorCode.UNKNOWN_MEMBER_ID)
+    if isinstance(error, RefusedError):  # a guard stopped what was left, after a request for others
+        return Result.REFUSED, f"no request for it was sent: {'; '.join(error.facts) or error.message}", 0
     why = f": {error.message}" if error is not None else ""
     return Result.FAILED, f"no request for it was sent{why}", error.kafka_error if error is not None else 0
 

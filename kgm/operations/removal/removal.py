@@ -40,6 +40,7 @@ from kgm.operations.removal.request import RemovalRequest
 from kgm.operations.removal.send import REASON_VERSION, LeaveGroupSender
 from kgm.operations.removal.verification import second_look
 from kgm.operations.removal.verification.later_descriptions import LaterDescriptions
+from kgm.operations.removal.verification.second_look import StaleLivenessError
 from kgm.simulation.plan.starting_group import with_stated_library
 from kgm.text.wording import group_command
 
@@ -75,7 +76,7 @@ class PreparedRemoval(PreparedChange[MemberResult]):
         rows = planned_results(self.plan, self.liveness)
         if self.refusal is None:
             return rows
-        forbidden = {member_id for member_id in self.plan.member_ids if self._is_forbidden(member_id)}
+        forbidden = {member_id for member_id in self.plan.member_ids if self.is_forbidden(member_id)}
         return [
             replace(one, result=Result.REFUSED, note=f"{one.liveness.verdict}: {one.liveness.why}")
             if one.target.member is not None and one.target.member.member_id in forbidden
@@ -83,7 +84,8 @@ class PreparedRemoval(PreparedChange[MemberResult]):
             for one in rows
         ]
 
-    def _is_forbidden(self, member_id: str) -> bool:
+    def is_forbidden(self, member_id: str) -> bool:
+        """Whether the operator did not allow the removal of a member with this verdict."""
         match self.guard.verdict_of(member_id):
             case LivenessVerdict.ALIVE:
                 return not self.request.allow_live
@@ -305,24 +307,44 @@ class _Execution:
         return report.left
 
     def _look_before_retry(self, batch: list[Target]) -> list[Target]:
-        """Members for which the request may be sent again. Raises StaleLivenessError if it has not been sent yet, and
-        no longer may be; other KgmErrors if the group cannot be described.
-
-        If the request may have been carried out, a member that is back matters: in a classic group it has a new member
-        id, so the broker notices; in a consumer group it has the same id, but has shown signs of life since."""
-        watch, group = self._prepared.watch, self._plan.group
-        if watch is None or group is None:
+        """Members for which the request may be sent again. Raises StaleLivenessError if the verdicts no longer allow
+        it; other KgmErrors if the group cannot be described."""
+        watch = self._prepared.watch
+        if watch is None:
             return batch
-        if not self._sender.was_sent:
+        if not self._sender.lost.isdisjoint(batch):
+            return self._look_after_loss(batch, watch)
+        stale: StaleLivenessError | None = None
+        try:
             left = self._look_again()
-            return [one for one in batch if one.member_id not in left]
-        if group.type != "consumer":
-            return batch
+        except StaleLivenessError as error:
+            self._prepared = self._prepared.with_verdicts(error.report, None)
+            left, stale = error.report.left, error
+        there = [one for one in batch if one.member_id not in left]
+        self._sender.see_not_carried_out(there)
+        if stale is not None:
+            raise stale
+        return there
+
+    def _look_after_loss(self, batch: list[Target], watch: GuardWatch) -> list[Target]:
+        """Members for which a request whose answer was lost may be sent again: those that are still there, and whose
+        verdicts still allow it. What became of the others is judged by a later description.
+
+        A member that was removed and is back has a new member id in a classic group, so the broker notices; in a
+        consumer group it has the same id, but has shown signs of life since."""
         report = watch.look_again()
+        there = [one for one in batch if one.member_id not in report.left]
+        before = self._prepared.guard
+        # The partitions of members that are gone may have other owners, whose commits say nothing about them.
+        liveness = {one.member_id: report.liveness[one.member_id] for one in there if one.member_id is not None}
+        self._prepared = replace(self._prepared, guard=replace(before, liveness={**before.liveness, **liveness}))
+        is_consumer = self._plan.group is not None and self._plan.group.type == "consumer"
         return [
             one
-            for one in batch
-            if one.member_id not in report.left and report.verdict_of(one.member_id or "") is not LivenessVerdict.ALIVE
+            for one in there
+            if one.member_id is not None
+            and not self._prepared.is_forbidden(one.member_id)
+            and not (is_consumer and report.verdict_of(one.member_id) is LivenessVerdict.ALIVE)
         ]
 
     def _look_ms(self) -> float:

@@ -2,8 +2,9 @@
 
 A LeaveGroup request is not idempotent on the wire (the second answer is UNKNOWN_MEMBER_ID), but it is in effect. So a
 request whose answer was lost is sent again, with the described member id: if another process took over the instance id
-in the meantime, the answer is FENCED_INSTANCE_ID, and it is not evicted. A member of a consumer group (KIP-848) can
-come back with the same member id, so `before_retry` first checks whom a second request would remove."""
+in the meantime, the answer is FENCED_INSTANCE_ID, and it is not evicted. A process that was paused can resume with the
+same member id, and a member of a consumer group (KIP-848) can come back with it, so `before_retry` first checks whom a
+second request would remove."""
 
 from __future__ import annotations
 

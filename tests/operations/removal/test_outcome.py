@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kgm.model.errors import BrokerError, ErrorCode, UnreachableError
+from kgm.model.errors import BrokerError, ErrorCode, RefusedError, UnreachableError
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.operations.change.result import Result, exit_code
 from kgm.operations.removal.guard import GuardReport
@@ -95,6 +95,15 @@ def test_nothing_changed_is_said_only_of_members_that_are_seen_again(code, doubt
     assert (error is not None) == (code is None and doubt == "refused" and after == STILL)
     if after != STILL and doubt is not None:
         assert exit_code([one], ignore_missing=False) in (0, 7)
+
+
+def test_a_member_for_which_a_guard_stopped_the_request_is_refused():
+    """Brokers before Kafka 2.4 take one request for each member: those before it were removed, and it shows life."""
+    plan = resolve(RemovalRequest(group_id="g", instance_ids=("a",)), group(THERE))
+    sent = LeaveGroupSender(None, "g", reason="why", evict=False)
+    sent.last_error = RefusedError("nothing was removed", facts=["a: alive: it committed"])
+    (one,) = results_of_run(plan, sent, group(THERE), GuardReport(liveness={}))
+    assert (one.result, one.note) == (R.REFUSED, "no request for it was sent: a: alive: it committed")
 
 
 def test_members_of_consumer_groups_that_an_old_broker_does_not_find():

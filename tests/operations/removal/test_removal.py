@@ -219,8 +219,7 @@ def test_a_lost_answer_is_not_a_failure(remove, proxy, form, left, fault):
     results = remove("a", "b")
     assert outcomes(results) == {"a": ("removed", "NONE"), "b": ("removed", "NONE")}
     assert "lost" in results["a"].note
-    first, second = proxy.requests(LEAVE)
-    assert first.members == second.members
+    assert len(proxy.requests(LEAVE)) == 1, "kgm saw that they are gone, so it did not send it again"
     assert left() == ["c"]
 
 
@@ -242,7 +241,8 @@ def test_a_newcomer_is_never_evicted_by_the_second_request(remove, proxy, form, 
     form("a", "b")
     proxy.script(LEAVE, ResetAfter(then=lambda: newcomer("a", wait=False)))
     results = remove("a", allow_live=evict)
-    assert outcomes(results) == {"a": ("returned", "FENCED_INSTANCE_ID")}
+    # Where live members may be removed, it is sent again with the member id that is gone.
+    assert outcomes(results) == {"a": ("returned", "FENCED_INSTANCE_ID" if evict else "NONE")}
     assert "rejoined as member a-" in results["a"].note
     assert left() == ["a", "b"]
     assert exit_code(list(results.values()), ignore_missing=False) == 7
@@ -434,7 +434,7 @@ def test_old_brokers_remove_dynamic_members_one_by_one(remove, proxy, form, left
     proxy.script(LEAVE, ResetAfter())
     results = remove(member_ids=[a.member_id, b.member_id, "nobody"])
     assert [str(one.result) for one in results.values()] == ["removed", "removed", "absent"]
-    assert [one.member_id for one in proxy.requests(LEAVE)] == [a.member_id, a.member_id, b.member_id]
+    assert [one.member_id for one in proxy.requests(LEAVE)] == [a.member_id, b.member_id]
     assert left() == [c.member_id]
 
 

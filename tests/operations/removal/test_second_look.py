@@ -8,7 +8,7 @@ import pytest
 
 from kgm.client import connect
 from kgm.coordinator.contract.settings import BrokerSettings
-from kgm.model.errors import KgmError, RefusedError
+from kgm.model.errors import ErrorCode, KgmError, RefusedError
 from kgm.operations.audit.audit_log import AuditLog
 from kgm.operations.change.carrying_out import StaleVerdictError
 from kgm.operations.change.operator import HumanOperator
@@ -19,9 +19,10 @@ from kgm.operations.removal.request import RemovalRequest
 from kgm.protocol.apis import ApiKey
 from kgm.protocol.messages.consumer_group_describe_response import ConsumerGroupDescribeResponse
 from kgm.protocol.messages.describe_groups_response import DescribedGroup, DescribeGroupsResponse
+from kgm.protocol.messages.leave_group_response import LeaveGroupResponse
 from kgm.server import serve_in_thread
 from tests.client.conftest import TOPIC
-from tests.client.faults import Edit
+from tests.client.faults import Edit, ResetAfter, ResetBefore
 from tests.kafka.heartbeat_group import HeartbeatGroup
 from tests.server.wire_client import WireClient
 
@@ -53,6 +54,12 @@ def server():
 @pytest.fixture
 def clock():
     return Clock()
+
+
+@pytest.fixture
+def left(server, group):
+    """The instance ids in the group."""
+    return lambda: server.inspect(lambda engine: {one.group_instance_id for one in engine.group(group).members})
 
 
 @pytest.fixture
@@ -191,3 +198,80 @@ def test_after_a_long_pause_the_watch_is_repeated(proxy, group, form, clock, mon
     looks = len(proxy.requests(ApiKey.OFFSET_FETCH)) - before
     assert (looks > 1) is is_repeated, looks
     assert len(proxy.requests(LEAVE)) == 1
+
+
+NOT_READY = [
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR,
+]  # fmt: skip
+
+
+def not_carried_out(code, meanwhile=lambda: None):
+    """The broker answers with an error, and does nothing."""
+
+    def change(_):
+        meanwhile()
+        return LeaveGroupResponse(error_code=code)
+
+    return Edit(change, forward=False)
+
+
+@pytest.mark.parametrize("code", NOT_READY)
+def test_a_member_that_commits_before_a_retry_is_alive(remove, proxy, form, left, code):
+    """The first request was not carried out, so nothing was: it is refused as it would have been before that request."""
+    a, _ = form("a", "b")
+    a.commit(0, 3)
+    proxy.script(LEAVE, not_carried_out(code, lambda: a.commit(0, 4)))
+    came_of_it, recorded = remove(assume_stopped=True)
+    assert isinstance(came_of_it, StaleVerdictError), came_of_it
+    assert came_of_it.report.verdict_of(a.member_id) is LivenessVerdict.ALIVE
+    assert any("it committed offset 4 of orders-0 while kgm watched, after 3" in fact for fact in came_of_it.facts)
+    assert (len(proxy.requests(LEAVE)), recorded, left()) == (1, ["refused"], {"a", "b"})
+
+
+def test_a_process_that_took_the_instance_id_before_a_retry_is_alive(remove, proxy, form, newcomer, left):
+    form("a", "b")
+    proxy.script(LEAVE, not_carried_out(ErrorCode.NOT_COORDINATOR, lambda: newcomer("a")))
+    came_of_it, recorded = remove(assume_stopped=True)
+    assert isinstance(came_of_it, StaleVerdictError), came_of_it
+    assert any("it came back as member a-" in fact for fact in came_of_it.facts)
+    assert (len(proxy.requests(LEAVE)), recorded, left()) == (1, ["refused"], {"a", "b"})
+
+
+@pytest.mark.usefixtures("nobody_returns")
+@pytest.mark.parametrize("code", NOT_READY)
+def test_without_signs_of_life_the_retry_removes_and_leaves_no_doubt(remove, proxy, form, left, code):
+    form("a", "b")
+    proxy.script(LEAVE, not_carried_out(code))
+    report, recorded = remove(assume_stopped=True)
+    (one,) = report.results
+    assert (one.result, one.in_doubt, report.exit_code) == (Result.REMOVED, False, 0)
+    assert (len(proxy.requests(LEAVE)), recorded, left()) == (2, ["removed"], {"b"})
+
+
+@pytest.mark.usefixtures("nobody_returns")
+def test_a_live_member_is_removed_by_a_retry_where_that_is_allowed(remove, proxy, form, left):
+    a, _ = form("a", "b")
+    proxy.script(LEAVE, ResetBefore(lambda: a.commit(0, 4)))
+    report, _ = remove(assume_stopped=True, allow_live=True)
+    assert [one.result for one in report.results] == [Result.REMOVED]
+    assert (len(proxy.requests(LEAVE)), left()) == (2, {"b"})
+
+
+def test_after_a_lost_answer_a_member_that_commits_is_not_sent_again(remove, proxy, form, left):
+    """It is still there, but the first request may yet arrive: the outcome is unknown."""
+    a, _ = form("a", "b")
+    proxy.script(LEAVE, ResetBefore(lambda: a.commit(0, 4)))
+    report, recorded = remove(assume_stopped=True)
+    (one,) = report.results
+    assert (one.result, one.liveness.verdict, report.exit_code) == (Result.UNKNOWN, LivenessVerdict.ALIVE, 7)
+    assert (len(proxy.requests(LEAVE)), recorded, left()) == (1, ["unknown"], {"a", "b"})
+
+
+@pytest.mark.usefixtures("nobody_returns")
+def test_after_a_lost_answer_a_member_that_is_gone_was_removed(remove, proxy, form, left):
+    form("a", "b")
+    proxy.script(LEAVE, ResetAfter())
+    report, recorded = remove(assume_stopped=True)
+    (one,) = report.results
+    assert (one.result, one.liveness.verdict, report.exit_code) == (Result.REMOVED, LivenessVerdict.UNKNOWN, 0)
+    assert (len(proxy.requests(LEAVE)), recorded, left()) == (1, ["removed"], {"b"})

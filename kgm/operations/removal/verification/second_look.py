@@ -40,6 +40,7 @@ def look_again(
     report = watch.look_again()
     if is_outdated and not _living(report, plan):
         repeated = _watch_again(cluster, request, plan.without(report.left), clock)
+        watch.note_repeated()
         report = _with_life_from(watch.look_again(), repeated, plan)
     refusal = guard.decide(request, plan.without(report.left), report)
     if refusal is not None:
