@@ -42,7 +42,7 @@ def compare(snapshot: GroupSnapshot, plan: Plan, **how: Unpack[PlayOptions]) -> 
     Raises what `simulate` raises for the plan as it stands; an error in another scenario goes into `errors`."""
     predictions = side_by_side(snapshot, plan, **how)
     errors: list[KgmError] = []
-    for name, what_if in _others(plan.what_if, plan.what_if.protocol or GroupProtocol(snapshot.type)):
+    for name, what_if in _others(plan.what_if, plan.what_if.protocol or _protocol_of(snapshot)):
         try:
             predictions.append(simulate(snapshot, replace(plan, what_if=what_if), name=name, **how))
         except KgmError as error:
@@ -63,6 +63,12 @@ def side_by_side(snapshot: GroupSnapshot, plan: Plan, **how: Unpack[PlayOptions]
     return [as_is] + [
         simulate(snapshot, replace(plan, what_if=what_if), name=name, **how) for name, what_if in what_ifs.items()
     ]
+
+
+def _protocol_of(snapshot: GroupSnapshot) -> GroupProtocol:
+    """The protocol of its members. A streams group (KIP-1071) has neither of the two, and no scenario with another one
+    can be played: `simulate` refuses them all."""
+    return GroupProtocol.CLASSIC if snapshot.type == GroupProtocol.CLASSIC.value else GroupProtocol.CONSUMER
 
 
 def _others(what_if: WhatIf, protocol: GroupProtocol) -> list[tuple[str, WhatIf]]:

@@ -1,6 +1,8 @@
+from kgm.model.errors import RefusedError
 from kgm.simulation.compare import compare
 from kgm.simulation.plan.bounce_plan import Plan, Rolling
 from tests.simulation.groups import ids, made_up
+from tests.simulation.streams.applications import THREADS, streams_group
 
 
 def test_scenarios_side_by_side():
@@ -27,3 +29,12 @@ def test_an_error_in_one_scenario_is_data():
     comparison = compare(streams, Plan(bounce=ids(group, 0)), draws=2)
     assert [scenario.name for scenario in comparison.predictions] == ["as-is"]
     assert sum("'stream'" in error.message for error in comparison.errors) == 4
+
+
+def test_a_streams_group_has_no_other_scenario():
+    comparison = compare(streams_group(), Plan(bounce=THREADS[4:]), draws=2)
+    assert [scenario.name for scenario in comparison.predictions] == ["as-is"]
+    assert len(comparison.errors) == 4
+    for error in comparison.errors:
+        assert isinstance(error, RefusedError)
+        assert "is a streams group (KIP-1071)" in error.message

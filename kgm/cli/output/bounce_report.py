@@ -181,6 +181,7 @@ def _summary(predicted: PredictedBounce, keys: Sequence[str]) -> Table:
         for caveat in prediction.caveats
         if caveat not in predictions[0].caveats
     ]
+    notes += [f"not compared: {message}" for message in dict.fromkeys(one.message for one in predicted.errors)]
     heading = f"{predicted.group.group_id}  {in_words(predicted.plan)}"
     return Table(columns=columns, rows=rows, heading=heading, notes=notes)
 

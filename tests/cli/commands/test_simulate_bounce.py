@@ -10,6 +10,7 @@ import pytest
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot, TopicSnapshot
 from tests.cli.runner import kgm
 from tests.selection import sized
+from tests.simulation.streams.applications import streams_group
 
 SCENARIO_KEYS = {
     "name", "protocol", "assignor", "generations", "rebalances", "generation_before", "generation_after", "moves",
@@ -326,6 +327,16 @@ def snapshot_of(tmp_path, **changes):
     path = tmp_path / "snapshot.json"
     path.write_text(json.dumps({"schema": "kgm.describe/v1", "data": {"groups": [group.to_json()]}}))
     return str(path)
+
+
+def test_a_comparison_says_once_why_there_is_nothing_to_compare(tmp_path):
+    """A streams group (KIP-1071) has no static members, no assignor of consumers and no other protocol."""
+    path = tmp_path / "snapshot.json"
+    path.write_text(json.dumps({"schema": "kgm.describe/v1", "data": {"groups": [streams_group().to_json()]}}))
+    run = kgm("simulate-bounce", "--from-file", str(path), "--all", "--compare", "--draws", "2")
+    assert run.code == 0
+    (note,) = [line for line in run.out.splitlines() if line.startswith("not compared: ")]
+    assert "group app is a streams group (KIP-1071): its members have no instance ids" in note
 
 
 @pytest.mark.parametrize(
