@@ -13,6 +13,12 @@ from kgm.records.record import Record
 from kgm.simulation.plan.starting_group import StartingGroup
 
 
+def offset_record(group_id: str, topic: str, since_ms: int) -> Record:
+    """A committed offset, which keeps a group until its retention has passed."""
+    key = OffsetCommitKey(group=group_id, topic=topic, partition=0)
+    return Record(key, OffsetCommitValue(commit_timestamp=since_ms))
+
+
 class Retention:
     """A broker's timer for finding such groups.
 
@@ -29,8 +35,7 @@ class Retention:
         """The committed offset that keeps the group, if it has any. It does not matter which partition it is for."""
         if not self._has_offsets:
             return []
-        key = OffsetCommitKey(group=self._group.group_id, topic=next(iter(self._group.topics), ""), partition=0)
-        return [Record(key, OffsetCommitValue(commit_timestamp=since_ms))]
+        return [offset_record(self._group.group_id, next(iter(self._group.topics), ""), since_ms)]
 
     def begin(self, runtime: Runtime, now_ms: float) -> None:
         """The group is loaded. The broker's timer has been running since it started, and it is not known when that

@@ -283,7 +283,7 @@ def starting_group_of(snapshot: GroupSnapshot, what_if: WhatIf) -> StartingGroup
         topics=partition_counts(snapshot, {topic for member in members for topic in member.topics}, caveats),
         topic_ids={topic.name: topic.topic_id for topic in snapshot.topics if topic.topic_id is not None},
         listing_capacity=_listing_capacity(snapshot, protocol),
-        has_offsets=_has_offsets(snapshot),
+        has_offsets=has_offsets(snapshot),
         caveats=tuple(caveats),
         has_user_data=any(member.user_data is not None for member in snapshot.members),
         may_forget=may_forget(snapshot, what_if.assignor),
@@ -314,7 +314,7 @@ def _listing_capacity(snapshot: GroupSnapshot, protocol: GroupProtocol) -> int |
     return timeline_capacity(ids) if protocol is GroupProtocol.CONSUMER else map_capacity(ids) or DEFAULT_CAPACITY
 
 
-def _has_offsets(snapshot: GroupSnapshot) -> bool | None:
+def has_offsets(snapshot: GroupSnapshot) -> bool | None:
     """Whether the group has committed offsets. None if the snapshot has no row for any partition, because it was taken
     without offsets."""
     if not snapshot.offsets:

@@ -14,16 +14,20 @@ from kgm.coordinator.streams import records
 from kgm.coordinator.streams.target import STANDBYS
 from kgm.coordinator.streams.topology import as_record
 from kgm.model.broker_version import REFERENCE
-from kgm.model.errors import NotFoundError, RefusedError
+from kgm.model.errors import NotFoundError, RefusedError, UsageError
 from kgm.model.snapshot import GroupSnapshot
 from kgm.protocol.messages.streams_group_heartbeat_request import Subtopology, TopicInfo, Topology
 from kgm.records.record import Record
 from kgm.simulation.plan.bounce_plan import Plan
+from kgm.simulation.plan.retention import offset_record
+from kgm.simulation.plan.starting_group import has_offsets
 from kgm.simulation.streams.group import StreamsFleet, partition_of, streams_group_of, subtopology
 from kgm.text.wording import group_command
 
 STREAMS_GROUP: Final = "streams"
 _BROKER_PREFIX: Final = "broker."
+_SESSION: Final = "group.streams.session.timeout.ms"
+_INTERVAL: Final = "group.streams.heartbeat.interval.ms"
 _OF_STANDBYS: Final = f"group.streams.{STANDBYS}"
 #: The epoch before the plan, if the snapshot does not have it.
 _EPOCH: Final = 1
@@ -65,6 +69,13 @@ def settings_of(snapshot: GroupSnapshot, group: StreamsFleet, plan: Plan) -> Bro
         settings = replace(settings, group_streams_session_timeout_ms=session_ms)
     if plan.heartbeat_interval_ms is not None:
         settings = replace(settings, group_streams_heartbeat_interval_ms=plan.heartbeat_interval_ms)
+    interval_ms, session_ms = settings.group_streams_heartbeat_interval_ms, settings.group_streams_session_timeout_ms
+    if interval_ms >= session_ms:  # no broker starts with that (GroupCoordinatorConfig): all sessions would end
+        raise UsageError(
+            f"broker setting {_SESSION} is out of range: {session_ms}",
+            facts=(f"{_INTERVAL} is {interval_ms}, and must be less",),
+            hint="--heartbeat-interval",
+        )
     return replace(settings, kafka_version=REFERENCE)
 
 
@@ -102,8 +113,9 @@ def _changelog_of(name: str) -> str:
     return f"changelog-{name}"
 
 
-def records_of(snapshot: GroupSnapshot, group: StreamsFleet, settings: BrokerSettings) -> Iterator[Record]:
-    """The records of the group in the log."""
+def records_of(snapshot: GroupSnapshot, group: StreamsFleet, settings: BrokerSettings, now_ms: int) -> Iterator[Record]:
+    """The records of the group in the log, with a committed offset, unless it is known to have none: a broker deletes a
+    group without any when it finds it empty."""
     group_id, image = snapshot.group_id, image_of(group)
     value = as_record(topology_of(group))
     yield records.topology_record(group_id, value)
@@ -126,6 +138,8 @@ def records_of(snapshot: GroupSnapshot, group: StreamsFleet, settings: BrokerSet
         yield records.target_record(group_id, member.member_id, TargetTasks(active, standby))
         yield records.current_record(group_id, member)
     yield records.target_epoch_record(group_id, epoch, 0)
+    if has_offsets(snapshot) is not False:
+        yield offset_record(group_id, _topic_of(subtopology(min(group.tasks))), now_ms)
 
 
 def _by_subtopology(tasks: frozenset[str]) -> Mapping[str, frozenset[int]]:

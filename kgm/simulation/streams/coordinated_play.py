@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
 
@@ -76,9 +76,14 @@ class CoordinatedPlay(ProcessesPlay[str]):
         self._interval_ms = settings.group_streams_heartbeat_interval_ms
         engine = Coordinator(settings=settings, new_member_id=str, image=image_of(group))
         self._runtime = Runtime(engine)
-        self._runtime.load([*records_of(snapshot, group, settings)], now=Millis(_CLOCK_MS))
-        self._first_epoch = self._streams_group().group_epoch
-        self._assigned_epoch = self._streams_group().assignment_epoch
+        self._runtime.load([*records_of(snapshot, group, settings, _CLOCK_MS)], now=Millis(_CLOCK_MS))
+        loaded = self._streams_group()
+        assert loaded is not None, "it has members"
+        #: The epoch of the group as it was last seen, and the one from which it counts; how many there were before it
+        #: was deleted.
+        self._epoch = self._first_epoch = loaded.group_epoch
+        self._epochs_before, self._is_new_group = 0, False
+        self._assigned_epoch = loaded.assignment_epoch
         self._rebalances, self._pending, self._was_empty = 0, 0, False
         self._members: dict[str, _Member] = {}
         for one in group.threads:
@@ -95,10 +100,9 @@ class CoordinatedPlay(ProcessesPlay[str]):
         before = {task: one.identity for one in group.threads for task in one.active}
         self.tasks = RunningTasks(before, place=partition_of, order=task_key)
 
-    def _streams_group(self) -> StreamsGroup:
-        group = self._runtime.engine.streams_group(self._group_id)
-        assert group is not None, "it is kept while it has no members"
-        return group
+    def _streams_group(self) -> StreamsGroup | None:
+        """The group; None if the broker has deleted it because it was empty, and its committed offsets too old."""
+        return self._runtime.engine.streams_group(self._group_id)
 
     def play(self) -> Draw:
         """Plays the plan and returns its outcome."""
@@ -134,9 +138,11 @@ class CoordinatedPlay(ProcessesPlay[str]):
     def _is_settled(self) -> bool:
         """Whether all members have what the coordinator has for them, and nothing else is pending."""
         group = self._streams_group()
-        if self._pending or group.state not in ("Stable", "Empty"):
+        if self._pending or (group is not None and group.state not in ("Stable", "Empty")):
             return False
         alive = {member_id: member for member_id, member in self._members.items() if not member.is_dead}
+        if group is None:
+            return not alive
         return alive.keys() == group.members.keys() and all(
             member.epoch == group.assignment_epoch for member in alive.values()
         )
@@ -218,28 +224,41 @@ class CoordinatedPlay(ProcessesPlay[str]):
     def _watch(self) -> None:
         """Notes changes in the group."""
         group = self._streams_group()
-        for member in [one for one in self._members.values() if one.is_dead and one.member_id not in group.members]:
+        left = group.members if group is not None else {}
+        for member in [one for one in self._members.values() if one.is_dead and one.member_id not in left]:
             self.note("expired", "is no longer a member", member.identity)
             del self._members[member.member_id]
+        if group is None:
+            self._note_deleted()
+            return
+        self._epoch = group.group_epoch
         self._was_empty |= group.is_empty
         if group.assignment_epoch != self._assigned_epoch:
             self._assigned_epoch = group.assignment_epoch
             self._rebalances += 1
             self.note("assigned", f"the coordinator assigns tasks to {many(len(group.members), 'thread')}")
 
+    def _note_deleted(self) -> None:
+        """The broker has deleted the group: members that come back form another one, which counts from the start."""
+        self._was_empty = self._is_new_group = True
+        self._epochs_before += self._epoch - self._first_epoch
+        self._epoch = self._first_epoch = self._assigned_epoch = self._runtime.engine.settings.behavior.first_epoch
+
     # -- the end
 
     def _result(self) -> Draw:
         group = self._streams_group()
         is_settled = self._is_settled()
-        self.note("stable" if group.members else "empty", stable_with(len(group.members)))
-        return self.came_of_it(
+        count = len(group.members) if group is not None else 0
+        self.note("stable" if count else "empty", stable_with(count))
+        draw = self.came_of_it(
             {one.identity: one.active for one in self._members.values()},
-            generations=group.group_epoch - self._first_epoch,
+            generations=self._epochs_before + self._epoch - self._first_epoch,
             rebalances=self._rebalances,
             is_stable=is_settled,
             was_empty=self._was_empty,
         )
+        return replace(draw, epoch_in_new_group=self._epoch if self._is_new_group and group is not None else None)
 
 
 def _names(rows: Sequence[ToldTasks]) -> set[str]:

@@ -4,8 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from kgm.coordinator.contract.behavior import REFERENCE_BEHAVIOR
 from kgm.model.broker_version import BrokerVersion
-from kgm.model.errors import NotFoundError, RefusedError
+from kgm.model.errors import NotFoundError, RefusedError, UsageError
+from kgm.model.snapshot import OffsetSnapshot
 from kgm.simulation.bounce import simulate
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Membership, Plan, Rolling, Stop, WhatIf
 from tests.simulation.streams.applications import PARTITIONS, THREADS, streams_group
@@ -88,6 +90,55 @@ def test_what_is_supposed_is_said_and_can_be_set():
 def test_what_streams_groups_do_not_have(plan):
     with pytest.raises(RefusedError, match=r"is a streams group \(KIP-1071\)"):
         predicted(**plan)
+
+
+@pytest.mark.parametrize("stop", Stop)
+@pytest.mark.parametrize(
+    "terms",
+    [
+        {"what_if": WhatIf(session_timeout_ms=5_000)},
+        {"what_if": WhatIf(session_timeout_ms=3_000)},
+        {"heartbeat_interval_ms": 45_000},
+        {"settings": {"group.streams.max.heartbeat.interval.ms": "45000", "group.streams.heartbeat.interval.ms": "45000"}},
+    ],
+)  # fmt: skip
+def test_a_session_is_longer_than_the_heartbeat_interval(terms, stop):
+    """As GroupCoordinatorConfig requires it: otherwise every session ends between two heartbeats."""
+    with pytest.raises(UsageError, match=r"group\.streams\.session\.timeout\.ms is out of range"):
+        predicted(bounce=THREADS, stop=stop, **terms)
+
+
+def test_a_session_just_longer_than_the_heartbeat_interval_is_played():
+    draw = predicted(bounce=THREADS, heartbeat_interval_ms=1_000, what_if=WhatIf(session_timeout_ms=1_001)).typical
+    assert (draw.became_stable, len(draw.final_assignment)) == (True, len(THREADS))
+
+
+HOUR_MS = 3_600_000
+NO_OFFSETS = (OffsetSnapshot("t", 0, None, 0, None, None, None),)
+
+
+@pytest.mark.parametrize("stop", Stop)
+@pytest.mark.parametrize(
+    ("group", "away_ms", "is_deleted"),
+    [
+        (streams_group(), HOUR_MS, False),
+        (streams_group(), 8 * 24 * HOUR_MS, True),
+        (streams_group(offsets=NO_OFFSETS), HOUR_MS, True),
+    ],
+    ids=["an hour", "longer than offsets are kept", "without offsets"],
+)
+def test_a_group_that_is_empty_for_long(group, away_ms, is_deleted, stop):
+    """A broker looks every 10 minutes, and deletes an empty group without offsets, which it keeps for 7 days. Then
+    epochs count from the start again (Kafka: GroupCoordinatorShard.cleanupGroupMetadata)."""
+    found = predicted(group, draws=3, bounce=THREADS, stop=stop, restart_time_ms=away_ms)
+    draw = found.typical
+    assert (draw.became_stable, draw.was_empty, len(draw.final_assignment)) == (True, True, len(THREADS))
+    assert (draw.epoch_in_new_group is not None) is is_deleted
+    assert found.generation_after is not None
+    if is_deleted:  # each join is an epoch, but some may come together
+        assert found.generation_after <= REFERENCE_BEHAVIOR.first_epoch + len(THREADS)
+    else:
+        assert found.generation_after > group.group_epoch + len(THREADS)
 
 
 def test_groups_that_cannot_be_played():
