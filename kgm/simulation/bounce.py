@@ -15,6 +15,7 @@ from kgm.simulation.played_bounce import BounceToPlay, PlayedBounce
 from kgm.simulation.report.caveats import (
     assumed_consumer_settings,
     assumes_topics,
+    heartbeat_caveats,
     is_foreign,
     may_be_late,
     policy_caveats,
@@ -113,6 +114,7 @@ def _caveats(snapshot: GroupSnapshot, simulation: Simulation, played: PlayedBoun
     return (
         *version_caveats(snapshot, plan, depends_on_version=played.depends_on_version),
         *policy_caveats(depends_on_policy=played.depends_on_policy),
+        *heartbeat_caveats(group, depends_on_intervals=played.depends_on_intervals),
         *votes_caveats(group, settings, depends_on_votes=played.depends_on_votes),
         *played.caveats.open,
         *group.caveats,

@@ -1,7 +1,7 @@
 """Everything that is played for one prediction, and the combined result."""
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from kgm.coordinator.contract.behavior import behavior_of
@@ -10,7 +10,7 @@ from kgm.model.client_library import FRANZ_GO
 from kgm.model.errors import TimedOutError, UsageError
 from kgm.model.snapshot import GroupSnapshot
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan
-from kgm.simulation.plan.client_library import STICKY
+from kgm.simulation.plan.client_library import HEARTBEAT_INTERVAL_MS, STICKY, longest_heartbeat_interval_ms
 from kgm.simulation.plan.played_settings import broker_settings_of
 from kgm.simulation.plan.starting_group import StartingGroup
 from kgm.simulation.play.draw import SILENT_CLOSE, Draw
@@ -34,6 +34,8 @@ SHORTEST_SESSION_MS = 6_000
 _COOPERATIVE = "cooperative-sticky"
 #: Of how many members each is played as the only one that asks for the broker's assignor.
 _MOST_VOTERS = 3
+#: The share of draws that are played with each other interval that members or the broker may have.
+_SHARE_OF_OTHERS = 3
 #: The fewest random draws that are played with each other library that members may run on.
 _ROUND = 10
 
@@ -48,10 +50,10 @@ class PlayedBounce:
     is_left_to_chance: why even draws that agree prove nothing. depends_on_version: whether another version that the
     broker may run behaves differently. depends_on_policy: whether members migrate, and the broker's policy for that is
     not known. depends_on_votes: whether the broker may change to its default assignor, because it is not known which
-    members ask for the present one. depends_on_intervals: whether the broker's intervals are not known, and others
-    have other outcomes. caveats: without the group's own. session_caveats: about a session timeout that had
-    to be assumed. depends_on_ids: whether member ids were drawn, or members do something for which the caveats name
-    them."""
+    members ask for the present one. depends_on_intervals: whether intervals of the members or the broker are not
+    known, and others have other outcomes. caveats: without the group's own. session_caveats: about a session timeout
+    that had to be assumed. depends_on_ids: whether member ids were drawn, or members do something for which the caveats
+    name them."""
 
     typical: Draw
     number: int
@@ -77,8 +79,8 @@ class PlayedBounce:
 class BounceToPlay:
     """draws: how often to play what is random, at most. assumed_sessions: the member ids of a classic group whose
     session timeout is not known. versions: the same simulation with each other version that the broker may run, if its
-    coordinator behaves differently. policies, intervals: the same for each other migration policy, and for the shortest
-    and longest intervals, that the broker may have."""
+    coordinator behaves differently. policies, intervals: the same for each other migration policy that the broker may
+    have, and for intervals that the members or the broker may have."""
 
     simulation: Simulation
     draws: int
@@ -99,6 +101,16 @@ class BounceToPlay:
             versions=tuple(_with_other_versions(snapshot, plan, simulation)),
             policies=_with_other_policies(snapshot, simulation),
             intervals=_with_other_intervals(snapshot, simulation),
+        )
+
+    def with_each(self, changed: Callable[[Simulation], Simulation]) -> "BounceToPlay":
+        """The same with each simulation changed."""
+        return replace(
+            self,
+            simulation=changed(self.simulation),
+            versions=tuple(map(changed, self.versions)),
+            policies=tuple(map(changed, self.policies)),
+            intervals=tuple(map(changed, self.intervals)),
         )
 
     def play(self) -> PlayedBounce:
@@ -145,7 +157,7 @@ class BounceToPlay:
         assigned: then intervals do not matter."""
         if not any(draw.rebalances or draw.generations for draw in drawn):
             return ()
-        share = len(drawn) // max(1, len(self.intervals))
+        share = len(drawn) // _SHARE_OF_OTHERS
         return [draw for other in self.intervals for draw in _played_with(other, other.group, share)]
 
 
@@ -181,20 +193,36 @@ def _with_other_policies(snapshot: GroupSnapshot, simulation: Simulation) -> tup
 
 
 def _with_other_intervals(snapshot: GroupSnapshot, simulation: Simulation) -> tuple[Simulation, ...]:
-    """The simulation with the shortest and the longest intervals between target assignments (KIP-1263) and between
-    heartbeats that a broker allows by default, where the broker's own are not known."""
-    settings = simulation.settings
-    assumed = assumed_consumer_settings(snapshot, simulation.group, simulation.plan, settings)
-    others: list[BrokerSettings] = []
-    if ASSIGNMENT_INTERVAL in assumed:
-        others += (
-            replace(settings, group_consumer_assignment_interval_ms=settings.group_consumer_min_assignment_interval_ms),
-            replace(settings, group_consumer_assignment_interval_ms=settings.group_consumer_max_assignment_interval_ms),
+    """The simulation with other intervals where those of the members or the broker are not known. A group without a
+    coordinator is made up: it has the usual ones."""
+    if snapshot.coordinator is None:
+        return ()
+    plan = simulation.plan
+    if simulation.group.protocol is GroupProtocol.CLASSIC and not plan.migrate:
+        longest_ms = longest_heartbeat_interval_ms(simulation.group.sessions_ms()[0])
+        if plan.heartbeat_interval_ms is not None or longest_ms <= HEARTBEAT_INTERVAL_MS:
+            return ()
+        return (replace(simulation, plan=replace(plan, heartbeat_interval_ms=longest_ms)),)
+    return tuple(
+        replace(simulation, settings=settings)
+        for settings in _with_extreme_intervals(
+            simulation.settings,
+            assumed_consumer_settings(snapshot, simulation.group, plan, simulation.settings),
         )
+    )
+
+
+def _with_extreme_intervals(settings: BrokerSettings, assumed: Sequence[str]) -> Iterator[BrokerSettings]:
+    """The shortest and the longest intervals between target assignments (KIP-1263) and between heartbeats that a broker
+    allows by default."""
+    if ASSIGNMENT_INTERVAL in assumed:
+        for interval_ms in (
+            settings.group_consumer_min_assignment_interval_ms, settings.group_consumer_max_assignment_interval_ms
+        ):  # fmt: skip
+            yield replace(settings, group_consumer_assignment_interval_ms=interval_ms)
     if HEARTBEAT_INTERVAL in assumed:  # the default one is the shortest
         longest_ms = settings.group_consumer_max_heartbeat_interval_ms
-        others.append(replace(settings, group_consumer_heartbeat_interval_ms=longest_ms))
-    return tuple(replace(simulation, settings=other) for other in others)
+        yield replace(settings, group_consumer_heartbeat_interval_ms=longest_ms)
 
 
 def _with_shorter_session(

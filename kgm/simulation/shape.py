@@ -141,9 +141,9 @@ class PlayedShapes:
         return to_play.play(), RealNames(simulation=simulation)
 
     def _of(self, shape: BounceToPlay) -> PlayedBounce:
-        versions = [(each.plan, each.settings) for each in shape.versions]
+        others = [(each.plan, each.settings) for each in (*shape.versions, *shape.intervals)]
         one = shape.simulation
-        what = one.group, one.plan, one.settings, one.seed, one.budget_ms, shape.draws, versions
+        what = one.group, one.plan, one.settings, one.seed, one.budget_ms, shape.draws, others
         key = blake2b(repr((what, sorted(shape.assumed_sessions))).encode(), digest_size=16).digest()
         played = self._played.get(key)
         if played is None:
@@ -237,7 +237,7 @@ def _quiet_shape(to_play: BounceToPlay) -> tuple[BounceToPlay, RealNames]:
         )
         return replace(one, group=replace(one.group, members=members, topics={_TOPIC: len(places)}, topic_ids={}))
 
-    plain = replace(to_play, simulation=merged(simulation), versions=tuple(map(merged, to_play.versions)))
+    plain = to_play.with_each(merged)
     shape, names = _with_plain_names(plain, plain.simulation.group.members)
     (topic,) = names.topics
     return shape, replace(
@@ -279,14 +279,13 @@ def _with_plain_names(to_play: BounceToPlay, kept: Sequence[StartingMember]) -> 
     def renamed(one: Simulation) -> Simulation:
         return replace(one, group=_group(one.group, plain, topics, more), plan=_plan(one.plan, plain))
 
-    simulation = renamed(to_play.simulation)
     ids = {member.member_id: _member_id(member, plain[member.identity]) for member in ordered}
     shape = replace(
-        to_play, simulation=simulation, versions=tuple(map(renamed, to_play.versions)),
+        to_play.with_each(renamed),
         assumed_sessions=frozenset(ids[member_id] for member_id in ids.keys() & to_play.assumed_sessions),
-    )  # fmt: skip
+    )
     names = RealNames(
-        simulation=simulation,
+        simulation=shape.simulation,
         members={new: name for name, new in plain.items()},
         topics={new: name for name, new in topics.items()},
         more_generations=more,

@@ -1,5 +1,5 @@
-"""Predictions for consumer groups whose broker did not say how often members heartbeat, or how long it waits between
-target assignments (KIP-848, KIP-1263)."""
+"""Predictions where nobody said how often members heartbeat: the members of a classic group, or the broker of a consumer
+group, which also waits between target assignments (KIP-848, KIP-1263)."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from kgm.model.snapshot import CoordinatorNode, TopicSnapshot
 from kgm.simulation.bounce import simulate
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Membership, Plan, Rolling
 from kgm.simulation.plan.synthetic_group import synthetic_group
+from tests.simulation.groups import made_up
 
 KNOWN = {
     "group.consumer.assignors": "uniform",
@@ -24,12 +25,12 @@ GROUP = synthetic_group(
 )
 
 
-def predicted(settings, group=GROUP):
+def predicted(settings, group=GROUP, interval_ms=None):
     live = replace(group, coordinator=CoordinatorNode(id=1, host="127.0.0.1", port=9092))
     everyone = tuple(member.identity for member in live.members)
     plan = Plan(
         bounce=everyone, rolling=Rolling(), restart_time_ms=5_000, settings=settings,
-        kafka_version=BrokerVersion.parse("4.3"),
+        kafka_version=BrokerVersion.parse("4.3"), heartbeat_interval_ms=interval_ms,
     )  # fmt: skip
     return simulate(live, plan, draws=20)
 
@@ -57,3 +58,25 @@ def test_a_group_that_keeps_its_assignment_does_not_depend_on_intervals():
     prediction = predicted({}, static)
     assert prediction.exact
     assert prediction.typical.handovers == 0
+
+
+@pytest.mark.parametrize("assignor", ["range", "cooperative-sticky"])
+def test_members_of_a_classic_group_may_heartbeat_as_seldom_as_kafka_recommends(assignor):
+    """Those that heartbeat every 10 s have not noticed that a member left when it is back: that is one rebalance, which
+    takes long."""
+    group = made_up(4, 12, Membership.DYNAMIC, assignor)
+    unknown, usual, seldom = (predicted({}, group, interval_ms) for interval_ms in (None, 3_000, 10_000))
+    assert seldom.typical.rebalances < usual.typical.rebalances
+    assert any("15 s, a third of the session timeout" in caveat for caveat in unknown.caveats)
+    assert not unknown.exact
+    for known in (usual, seldom):
+        assert not any("a third of the session timeout" in caveat for caveat in known.caveats)
+        assert unknown.ranges.rebalances.min <= known.typical.rebalances <= unknown.ranges.rebalances.max
+        assert known.typical.stopped_partition_ms <= unknown.stopped_partition_range_ms.max
+
+
+def test_a_group_without_a_broker_has_members_that_heartbeat_as_usual():
+    group = made_up(4, 12, Membership.DYNAMIC, "range")
+    plan = Plan(bounce=tuple(member.identity for member in group.members), rolling=Rolling(), restart_time_ms=5_000)
+    prediction = simulate(group, plan, draws=20)
+    assert prediction.ranges.rebalances.min == prediction.ranges.rebalances.max == 8

@@ -66,3 +66,9 @@ def is_nameless(member: MemberSnapshot) -> bool:
 def usual_heartbeat_interval_ms(session_timeout_ms: int) -> int:
     """Kafka's default, or half the session timeout if that is less; never 0."""
     return max(1, min(HEARTBEAT_INTERVAL_MS, session_timeout_ms // 2))
+
+
+def longest_heartbeat_interval_ms(session_timeout_ms: int) -> int:
+    """The longest that Kafka's documentation recommends (ConsumerConfig, heartbeat.interval.ms): a third of the session
+    timeout."""
+    return session_timeout_ms // 3

@@ -9,7 +9,7 @@ from kgm.model.broker_version import REFERENCE
 from kgm.model.client_library import JAVA, LIBRDKAFKA, PLAYED
 from kgm.model.snapshot import GroupSnapshot
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan, Stop
-from kgm.simulation.plan.client_library import HEARTBEAT_INTERVAL_MS, Library
+from kgm.simulation.plan.client_library import HEARTBEAT_INTERVAL_MS, Library, longest_heartbeat_interval_ms
 from kgm.simulation.plan.starting_group import StartingGroup
 from kgm.simulation.play.draw import SILENT_CLOSE, TRIES_AGAIN, Draw
 from kgm.text.braces import as_list
@@ -147,6 +147,16 @@ def settings_caveats(assumed: Sequence[str], *, depends_on_intervals: bool, has_
     names = " and ".join(filter(None, (", ".join(assumed[:-1]), assumed[-1])))
     ranged = ". The ranges include the shortest and longest intervals" if depends_on_intervals else ""
     return (f"Kafka's defaults are assumed for the broker's {names} (--set){ranged}",)
+
+
+def heartbeat_caveats(group: StartingGroup, *, depends_on_intervals: bool) -> tuple[str, ...]:
+    """What the unknown heartbeat interval of the members of a classic group would change. depends_on_intervals: whether
+    the longest one has other outcomes."""
+    if group.protocol is not GroupProtocol.CLASSIC or not depends_on_intervals:
+        return ()
+    longest = _seconds(longest_heartbeat_interval_ms(group.sessions_ms()[0]))
+    text = f"the ranges include other outcomes with heartbeats every {longest}, a third of the session timeout"
+    return (f"{text} (--heartbeat-interval)",)
 
 
 def policy_caveats(*, depends_on_policy: bool) -> tuple[str, ...]:

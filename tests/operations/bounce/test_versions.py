@@ -79,7 +79,9 @@ def test_the_ranges_include_what_the_other_versions_that_a_broker_may_have_would
     rejoins just before it stops is in one more generation with either."""
     members = tuple(replace(one, group_instance_id=None, member_id=f"m-{one.identity}") for one in LIVE.members)
     group = replace(LIVE, members=members, generation=7)
-    request = BounceRequest(everyone=True, restart_time_ms=10_000, scale_out=3, scale_out_every_ms=2_500)
+    request = BounceRequest(
+        everyone=True, restart_time_ms=10_000, scale_out=3, scale_out_every_ms=2_500, heartbeat_interval_ms=3_000
+    )  # fmt: skip
     generations = {}
     for versions in (("3.9",), ("3.9+new",), ("3.9", "3.9+new")):
         predicted = predict_bounce(BounceGroup(snapshot=on(*versions, snapshot=group)), request, draws=6).predictions[0]
