@@ -10,6 +10,8 @@ from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 STICKY: Final = "sticky"
 #: Kafka's default for `heartbeat.interval.ms`.
 HEARTBEAT_INTERVAL_MS = 3_000
+#: A third of the default of `session.timeout.ms`.
+_LONGEST_HEARTBEAT_INTERVAL_MS = 15_000
 
 
 class Library(enum.Enum):
@@ -69,6 +71,6 @@ def usual_heartbeat_interval_ms(session_timeout_ms: int) -> int:
 
 
 def longest_heartbeat_interval_ms(session_timeout_ms: int) -> int:
-    """The longest that Kafka's documentation recommends (ConsumerConfig, heartbeat.interval.ms): a third of the session
-    timeout."""
-    return session_timeout_ms // 3
+    """The longest that is likely to be configured: a third of the session timeout, which Kafka's documentation
+    recommends as the limit (ConsumerConfig, heartbeat.interval.ms), but no more than a third of the default one."""
+    return min(session_timeout_ms // 3, _LONGEST_HEARTBEAT_INTERVAL_MS)

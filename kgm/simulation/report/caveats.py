@@ -155,8 +155,7 @@ def heartbeat_caveats(group: StartingGroup, *, depends_on_intervals: bool) -> tu
     if group.protocol is not GroupProtocol.CLASSIC or not depends_on_intervals:
         return ()
     longest = _seconds(longest_heartbeat_interval_ms(group.sessions_ms()[0]))
-    text = f"the ranges include other outcomes with heartbeats every {longest}, a third of the session timeout"
-    return (f"{text} (--heartbeat-interval)",)
+    return (f"the ranges include other outcomes that heartbeats every {longest} would have (--heartbeat-interval)",)
 
 
 def policy_caveats(*, depends_on_policy: bool) -> tuple[str, ...]:
