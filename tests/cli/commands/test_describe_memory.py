@@ -52,7 +52,7 @@ def cluster_of(count):
     return SimpleNamespace(
         brokers=brokers, offsets=OffsetReader(brokers), deadline=Deadline.after(600_000), unread_records={},
         list_groups=lambda: Listing(groups=tuple(listed), errors=()), name_similar_groups=lambda _errors: None,
-        describe_groups=lambda part: [*map(group, part)],
+        describe_groups=lambda part: [*map(group, part)], can_list_all=lambda *, sees_some: sees_some,
     )  # fmt: skip
 
 
