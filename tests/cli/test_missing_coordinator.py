@@ -67,7 +67,7 @@ def denied(topic):
 
 
 def described(proxy):
-    run = kgm("describe", GROUP, "-b", proxy.bootstrap, "--timeout", "1s")
+    run = kgm("describe", GROUP, "-b", proxy.bootstrap, "--timeout", "4s")
     assert run.code == 5
     return run.err
 
@@ -78,7 +78,7 @@ def described(proxy):
 def test_the_partition_and_its_leader_are_named(server, proxy, code):
     proxy.always(ApiKey.FIND_COORDINATOR, unavailable(code))
     err = described(proxy)
-    assert f"error: the coordinator of group '{GROUP}' is not available: {code.name} for 1000 ms" in err
+    assert f"error: the coordinator of group '{GROUP}' is not available: {code.name} for 4000 ms" in err
     number = server.partition_of(GROUP)
     assert f"partition {number}, led by broker 1 (" in err
     assert "longer --timeout" not in err
@@ -101,7 +101,7 @@ def test_what_is_wrong_with_it_is_said(proxy, change, why):
 
 def test_doctor_has_it_as_a_finding(proxy):
     proxy.always(ApiKey.FIND_COORDINATOR, unavailable(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
-    run = kgm("doctor", GROUP, "--window", "0s", "-b", proxy.bootstrap, "--timeout", "1s")
+    run = kgm("doctor", GROUP, "--window", "0s", "-b", proxy.bootstrap, "--timeout", "4s")
     assert run.code == 8
     assert "coordinator-unavailable" in run.out
     assert "led by broker 1 (" in run.out
