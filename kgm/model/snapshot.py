@@ -239,6 +239,14 @@ class GroupSnapshot:
         return sum(member.group_instance_id is not None for member in self.members)
 
     @property
+    def classic_members(self) -> tuple[str, ...]:
+        """The members of a consumer group that is being migrated (KIP-848) and that still use the classic protocol, by
+        identity."""
+        if self.type != "consumer":
+            return ()
+        return tuple(member.identity for member in self.members if member.protocol == "classic")
+
+    @property
     def session_range_ms(self) -> tuple[int, int] | None:
         """The shortest and the longest session timeout of its members; None if one of them is not known."""
         every = [self.session_of(member) for member in self.members] or [self.session_timeout_ms]

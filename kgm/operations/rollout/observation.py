@@ -39,7 +39,7 @@ _LATEST_MS: Final = 3_600_000
 #: The events to report while a step runs.
 _TOLD = (
     EventKind.UNREACHABLE, EventKind.REACHABLE, EventKind.COORDINATOR, EventKind.GONE, EventKind.NOTE, EventKind.JOINED,
-    EventKind.LEFT, EventKind.REPLACED, EventKind.GENERATION, EventKind.EPOCH, EventKind.MOVED,
+    EventKind.LEFT, EventKind.REPLACED, EventKind.GENERATION, EventKind.EPOCH, EventKind.MOVED, EventKind.TYPE,
 )  # fmt: skip
 
 
@@ -47,12 +47,14 @@ _TOLD = (
 class StepView:
     """The group before the step, and what has happened to its members since.
 
-    bystanders: the member ids of members that are not part of the step, by identity. wanted_members: how many members
+    base: the group before the step, or as an operator has seen it since then. bystanders: the member ids of members
+    that are not part of the step, by identity. wanted_members: how many members
     the group should have at the end; None: that is no longer known. is_away: whether the members of the step should be
     gone now, although they will be back. replacements: how often each static member got a new member id."""
 
     step: RolloutStep
     before: GroupSnapshot
+    base: GroupSnapshot
     bystanders: Mapping[str, str]
     wanted_members: int | None
     counts_before: StepCounts
@@ -126,6 +128,7 @@ class GroupObservation:
         self.view = StepView(
             step=step,
             before=self.latest,
+            base=self.latest,
             bystanders=_bystanders(self.latest, step),
             wanted_members=_wanted_members(self.latest, step),
             counts_before=self._totals(),
@@ -138,10 +141,12 @@ class GroupObservation:
         latest = self.latest
         assert latest is not None
         old, new = by_identity(before), by_identity(latest)
+        base = latest if is_acknowledged else before
         self.view = StepView(
             step=step,
             before=before,
-            bystanders=_bystanders(latest if is_acknowledged else before, step),
+            base=base,
+            bystanders=_bystanders(base, step),
             wanted_members=None if is_acknowledged else _wanted_members(before, step),
             counts_before=self._totals(),
             replacements={name: 1 for name in old.keys() & new.keys() if old[name].member_id != new[name].member_id},
@@ -193,6 +198,18 @@ class GroupObservation:
         latest = self.latest
         now = {} if latest is None else by_identity(latest)
         return replace(before, members=tuple(now.get(one.identity, one) for one in before.members))
+
+    def protocol_changes(self) -> list[str]:
+        """How the group's protocol has changed, in words. A prediction holds for one protocol: each counts rebalances
+        in its own way."""
+        base, latest = self._view().base, self.latest
+        if latest is None:
+            return []
+        found = [] if latest.type == base.type else [f"its type has changed from {base.type} to {latest.type}"]
+        if latest.classic_members and not base.classic_members:
+            classic = ", ".join(latest.classic_members)
+            found.append(f"members of the classic protocol, to be migrated before the rollout can continue: {classic}")
+        return found
 
     def intruders(self) -> list[str]:
         """What has happened to members that must never happen, in words."""
@@ -310,7 +327,8 @@ def _wanted_members(before: GroupSnapshot, step: RolloutStep) -> int:
 def changed_since(before: GroupSnapshot, now: GroupSnapshot, stopped: Sequence[str] = ()) -> list[str]:
     """How the group differs from how it was left, in words. stopped: members that are expected to be gone."""
     old, new = by_identity(before), by_identity(now)
-    reasons = [f"{name} has left" for name in in_order(old.keys() - new.keys()) if name not in stopped]
+    reasons = [] if before.type == now.type else [f"its type has changed from {before.type} to {now.type}"]
+    reasons += [f"{name} has left" for name in in_order(old.keys() - new.keys()) if name not in stopped]
     reasons += [f"{name} has joined" for name in in_order(new.keys() - old.keys())]
     reasons += [
         f"{name} has been restarted"

@@ -156,6 +156,7 @@ class Rollout:
             return
         counts, overall = self._observation.counts(), self._progress.overall
         found = excess(counts, self._expected, f"step {self._number}") + self._observation.intruders()
+        found = self._observation.protocol_changes() + found  # first: it explains the rest
         if overall is not None and not found:
             found = excess(self._progress.totals.plus(counts), overall, "the whole rollout")
         if found:
@@ -218,9 +219,11 @@ class Rollout:
         cluster = self._tools.cluster
         cluster.renew(self._tools.timeout_ms)
         live = live_group(cluster, self._spec.group_id)
-        expected = StepExpectation.of(
-            simulate(live, self._spec.plan_of(step), draws=self._spec.draws, seed=self._spec.seed), live.snapshot
-        )
+        try:
+            predicted = simulate(live, self._spec.plan_of(step), draws=self._spec.draws, seed=self._spec.seed)
+        except RefusedError as error:  # it was predicted when the rollout was planned: the group has changed
+            self._deviate(f"step {self._number} cannot be predicted: {error.message}", error.facts)
+        expected = StepExpectation.of(predicted, live.snapshot)
         self._look()
         self._progress.left = live.snapshot
         self._check_unchanged()
@@ -441,9 +444,9 @@ class Rollout:
             interrupted_code = self._tools.interrupted_code()
         if progress.has_run:  # a command that is still running may change the group: kgm last saw it before that
             error.facts = (*error.facts, self._where() if interrupted_code is None else self._how_far())
-        if error.hint is None:
-            look, journal = group_command("describe", spec.group_id), shell_word(str(self._journal.path))
-            error.hint = look if is_final else f"{look}; to continue: kgm rollout --resume {journal}"
+        hint = error.hint or group_command("describe", spec.group_id)
+        journal = shell_word(str(self._journal.path))
+        error.hint = hint if is_final else f"{hint}; to continue: kgm rollout --resume {journal}"
         return self._report(error, interrupted_code)
 
     def _interrupted(self, interruption: KeyboardInterrupt, code: int) -> KgmError:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from kgm.model.errors import UsageError
+from kgm.simulation.plan.refusals import SYNTHETIC
 from kgm.simulation.plan.starting_group import StartingGroup, StartingMember
 
 _NUMBERED = re.compile(r"(.*?)(\d+)", re.DOTALL)
@@ -30,7 +31,7 @@ def new_members(group: StartingGroup, count: int, chance: random.Random, registe
     if not group.members:
         raise UsageError(
             f"group {group.group_id} has no members: what new ones would subscribe to is not known",
-            hint="simulate a synthetic group: --members N --topic NAME:PARTITIONS",
+            hint=f"simulate a synthetic group: {SYNTHETIC}",
         )
     existing = {member.group_instance_id for member in group.members}
     names = [name for name in registered if name not in existing][:count]

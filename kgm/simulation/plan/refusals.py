@@ -1,9 +1,14 @@
 """Groups that no simulation can start with."""
 
+from typing import Final
+
 from kgm.assignors.unsupported_groups import refuse_unsupported
 from kgm.model.errors import NotFoundError, RefusedError
 from kgm.model.snapshot import GroupSnapshot
 from kgm.model.work import STREAMS_ASSIGNOR
+
+#: The one command that simulates a synthetic group: others, which refuse the same groups, do not have these options.
+SYNTHETIC: Final = "kgm simulate-bounce --members N --topic NAME:PARTITIONS"
 
 
 def refuse_unplayable(snapshot: GroupSnapshot) -> None:
@@ -13,11 +18,14 @@ def refuse_unplayable(snapshot: GroupSnapshot) -> None:
         raise NotFoundError(f"group {group_id} does not exist", group_id=group_id)
     if snapshot.type not in ("classic", "consumer") or (snapshot.members and snapshot.assignor != STREAMS_ASSIGNOR):
         refuse_unsupported(snapshot)
-    if any(member.protocol == "classic" for member in snapshot.members) and snapshot.type == "consumer":
+    if snapshot.classic_members:
         raise RefusedError(
             f"group {group_id} is migrating from the classic protocol to KIP-848: it has members of both",
-            facts=("kgm does not predict bounces of such a group: no prediction is better than a wrong one",),
-            hint="finish the migration, or simulate a synthetic group: --members N --topic NAME:PARTITIONS",
+            facts=(
+                "kgm does not predict bounces of such a group: no prediction is better than a wrong one",
+                f"of the classic protocol: {', '.join(snapshot.classic_members)}",
+            ),
+            hint=f"finish the migration, or simulate a synthetic group: {SYNTHETIC}",
             group_id=group_id,
         )
     away = [member.identity for member in snapshot.members if member.status == "away"]

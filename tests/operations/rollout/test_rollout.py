@@ -14,9 +14,11 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from kgm.operations.rollout.journal import read_journal
+from kgm.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
 from tests import KGM
 from tests.cli.forked import run_forked
 from tests.operations.rollout.units import JoinedUnits, environment, kgm
+from tests.server.wire_client import WireClient
 from tests.waiting import until
 
 pytestmark = pytest.mark.slow
@@ -469,3 +471,44 @@ def test_a_damaged_journal_is_refused(units, rollout, resume, tmp_path, change, 
     assert ended.code == code
     assert re.search(message, ended.err), ended.err
     assert restarted(units) == ["a", "b"]
+
+
+def migrated(units, name):
+    """The unit comes back with group.protocol=consumer."""
+    units.members.pop(name).close()
+    wire = WireClient(units._server.port)
+    answer = wire.ask(
+        ConsumerGroupHeartbeatRequest(
+            group_id=units.group, member_id=f"new-{name}", member_epoch=0, instance_id=name, rebalance_timeout_ms=60_000,
+            subscribed_topic_names=["orders"], topic_partitions=[],
+        ),
+        version=1,
+    )  # fmt: skip
+    units.strays.append(wire.socket)
+    assert answer.error_code == 0, answer
+    return 0
+
+
+def test_a_restart_that_changes_the_protocol_of_the_group_stops_the_rollout(units, rollout, resume, tmp_path):
+    """What was predicted was predicted for the classic protocol (KIP-848: the group changes its type with the first
+    member)."""
+    units.faults["a"] = migrated
+    ended = rollout()
+    assert (ended.code, restarted(units)) == (8, ["a"])
+    assert "type: classic -> consumer" in [event["text"] for event in ended.of_kind("note")]
+    assert "deviated from the prediction: its type has changed from classic to consumer" in ended.err
+    assert "members of the classic protocol, to be migrated before the rollout can continue: b, c" in ended.err
+    assert "0 of 3 steps done; step 1 (a) has begun" in ended.err
+    journal = tmp_path / "j.ndjson"
+    assert f"kgm describe {units.group}; to continue: kgm rollout --resume {journal}" in ended.err
+    assert "--members" not in ended.err
+    again = resume()
+    assert (again.code, restarted(units)) == (8, ["a"])
+    assert "step 2 cannot be predicted" in again.err
+    assert f"to continue: kgm rollout --resume {journal}" in again.err
+    for name in ("b", "c"):
+        migrated(units, name)
+    back = resume()  # the group can be predicted again, but the command still starts members with the classic protocol
+    assert (back.code, restarted(units)) == (8, ["a", "b"])
+    assert "1 of 3 steps done; step 2 (b) has begun" in back.err
+    assert "members of the classic protocol, to be migrated before the rollout can continue: b" in back.err
