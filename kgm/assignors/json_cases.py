@@ -14,7 +14,7 @@ from kgm.java.re2j import compiled
 from kgm.model.assignment import Partitions
 from kgm.model.errors import UsageError
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
-from kgm.model.snapshot_json import snapshot_from_json
+from kgm.model.snapshot_json import snapshot_from_json, snapshots_from_json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +35,8 @@ def cases_from_json(data: Any, assignor: str | None = None) -> list[AssignmentCa
         raise UsageError("not a JSON object")
     inner = data.get("data")
     if isinstance(inner, Mapping) and isinstance(inner.get("groups"), list):
-        return [_snapshot_case(snapshot_from_json(group), assignor) for group in inner["groups"]]
+        snapshots = snapshots_from_json(inner["groups"], data.get("schema"))
+        return [_snapshot_case(snapshot, assignor) for snapshot in snapshots]
     if "group_id" in data and "case" not in data:
         return [_snapshot_case(snapshot_from_json(data), assignor)]
     return [_case(data, assignor)]

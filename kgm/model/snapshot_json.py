@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
 
 from kgm.model.assignment import Partitions
 from kgm.model.broker_version import BrokerVersion
@@ -21,14 +22,17 @@ from kgm.model.snapshot_contradictions import refuse_contradictions
 from kgm.model.uuids import uuid_of
 from kgm.model.work import LIST_KEYS, TEXT_KEYS, MemberWork, UserData
 
+DEMO_SCHEMA: Final = "kgm.demo/v1"
+
 
 def snapshot_from_json(data: Any) -> GroupSnapshot:
     """Read one group of `data.groups[]`. Raises UsageError, which names the invalid key."""
     group = _Reader(data, "group")
     coordinator = group.get("coordinator", (dict,), optional=True)
     members = tuple(_member(item, i) for i, item in enumerate(group.array("members")))
-    _check_unique("member_id", [member.member_id for member in members])
-    _check_unique("group_instance_id", [one.group_instance_id for one in members if one.group_instance_id is not None])
+    _check_unique("members", "member_id", [member.member_id for member in members])
+    instance_ids = [one.group_instance_id for one in members if one.group_instance_id is not None]
+    _check_unique("members", "group_instance_id", instance_ids)
     versions = group.names("kafka_versions")
     snapshot = GroupSnapshot(
         group_id=group.text("group_id"),
@@ -63,11 +67,21 @@ def snapshot_from_json(data: Any) -> GroupSnapshot:
     return snapshot
 
 
-def _check_unique(key: str, names: list[str]) -> None:
-    """Raises UsageError if members share a value that must be unique to one of them."""
+def snapshots_from_json(groups: Iterable[Any], schema: Any = None) -> list[GroupSnapshot]:
+    """Read `data.groups` of a document with this schema, None if it has none. Raises UsageError, which names the
+    invalid key, also if a group occurs twice, because it is not known which one holds."""
+    snapshots = [snapshot_from_json(each) for each in groups]
+    if schema == DEMO_SCHEMA:  # it has its group after every step: what holds is how the demo left it
+        return [*{snapshot.group_id: snapshot for snapshot in snapshots}.values()]
+    _check_unique("groups", "group_id", [snapshot.group_id for snapshot in snapshots])
+    return snapshots
+
+
+def _check_unique(where: str, key: str, names: list[str]) -> None:
+    """Raises UsageError if entries of a list share a value that must be unique to one of them."""
     if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise UsageError(f"members: {key} {twice!r} occurs twice")
+        twice = next(name for name, count in Counter(names).items() if count > 1)
+        raise UsageError(f"{where}: {key} {twice!r} occurs twice")
 
 
 _INT32 = 2**31 - 1

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from kgm.model.errors import MissingFileError, UsageError
 from kgm.model.snapshot import GroupSnapshot
-from kgm.model.snapshot_json import snapshot_from_json
+from kgm.model.snapshot_json import DEMO_SCHEMA, snapshots_from_json
 
 if TYPE_CHECKING:
     from kgm.cli.options.run_options import RunOptions
     from kgm.operations.bounce.group import BounceGroup
 
 #: The outputs that have snapshots of groups.
-_SCHEMAS = ("kgm.describe/v1", "kgm.demo/v1")
+_SCHEMAS = ("kgm.describe/v1", DEMO_SCHEMA)
 _HINT = "kgm describe GROUP -o json > SNAPSHOT"
 
 
@@ -30,19 +30,20 @@ def read_snapshots(path: str) -> list[GroupSnapshot]:
     if not isinstance(groups, list):
         raise UsageError(f"file {path} is not a snapshot", hint=_HINT)
     try:
-        _check_envelope(document)
-        snapshots = [snapshot_from_json(each) for each in groups]
+        snapshots = snapshots_from_json(groups, _check_envelope(document))
         _refuse_unread(document, {snapshot.group_id for snapshot in snapshots})
         return snapshots
     except UsageError as error:
         raise UsageError(f"file {path} is not a snapshot: {error.message}", hint=_HINT) from error
 
 
-def _check_envelope(document: Any) -> None:
-    """Raises UsageError for the output of another command, or of a version that kgm does not know."""
+def _check_envelope(document: Any) -> str | None:
+    """The schema, if the document says it. Raises UsageError for the output of another command, or of a version that
+    kgm does not know."""
     schema = document.get("schema") if isinstance(document, dict) else None
     if schema is not None and schema not in _SCHEMAS:
         raise UsageError(f"its schema is {schema!r}, not {_SCHEMAS[0]!r}")
+    return schema
 
 
 def _refuse_unread(document: Any, group_ids: Collection[str]) -> None:

@@ -48,9 +48,9 @@ class StepView:
     """The group before the step, and what has happened to its members since.
 
     base: the group before the step, or as an operator has seen it since then. bystanders: the member ids of members
-    that are not part of the step, by identity. wanted_members: how many members
-    the group should have at the end; None: that is no longer known. is_away: whether the members of the step should be
-    gone now, although they will be back. replacements: how often each static member got a new member id."""
+    that are not part of the step, by identity. wanted_members: how many members the group should have at the end; None:
+    that is no longer known. is_away: whether the members of the step should be gone now, although they will be back.
+    replacements: how often each static member got a new member id."""
 
     step: RolloutStep
     before: GroupSnapshot

@@ -9,6 +9,8 @@ import uuid
 
 import pytest
 
+from kgm.cli.options.snapshots import read_snapshots
+from kgm.model.snapshot_json import snapshot_from_json
 from kgm.server import serve_in_thread
 from tests.cli.runner import kgm
 from tests.kafka.members import RdMembers, wait_settled
@@ -209,3 +211,26 @@ def test_a_document_that_is_not_of_describe_is_no_snapshot(envelope, reason, tmp
     run = kgm("diff", str(path), str(path))
     assert run.code == (0 if reason is None else 2), run
     assert reason is None or reason in run.err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "words",
+    [("diff", "{good}", "{twice}"), ("diff", "{twice}", "{good}"), ("simulate-bounce", "g", "--all"), ("plan", "g", "--all"),
+     ("drain", "--host", "10.0.0.1"), ("assign",)],
+)  # fmt: skip
+def test_a_group_that_occurs_twice_is_refused(words, write):
+    """Which of the two holds is not known."""
+    other = changed(members=GROUP["members"][:1])
+    for twice in (write(GROUP, other), write(changed(group_id="h"), GROUP, GROUP)):
+        given = [word.format(good=write(GROUP), twice=twice) for word in words]
+        run = kgm(*given, *(() if twice in given else ("--from-file", twice)))
+        assert (run.code, run.out) == (2, "")
+        assert "groups: group_id 'g' occurs twice" in run.err
+
+
+def test_the_demo_has_its_group_after_every_step(tmp_path):
+    """The last one is how the demo left it."""
+    path = tmp_path / "demo.json"
+    path.write_text(json.dumps({"schema": "kgm.demo/v1", "data": {"groups": [GROUP, restarted()]}}))
+    assert [group.to_json() for group in read_snapshots(str(path))] == [snapshot_from_json(restarted()).to_json()]
