@@ -57,6 +57,8 @@ def _in_members(group: GroupSnapshot) -> Iterator[str]:
     names = [topic.name for topic in group.topics]
     if len(set(names)) < len(names):
         yield f"topics: name {next(name for name in names if names.count(name) > 1)!r} occurs twice"
+    if group.state == "Stable" and not group.members:  # whatever its type: such a group is Empty
+        yield "group.state is 'Stable', but group.members is empty"
     for number, member in enumerate(group.members):
         if group.state == "Empty" and any(member.assignment.values()):
             yield f"group.state is 'Empty', but members[{number}].assignment has partitions"

@@ -51,7 +51,8 @@ def snapshot_from_json(data: Any) -> GroupSnapshot:
             sorted((_topic(item, i) for i, item in enumerate(group.array("topics"))), key=lambda one: one.name)
         ),
         members=tuple(sorted(members, key=lambda member: member.identity)),
-        offsets=tuple(_offset(item, i) for i, item in enumerate(group.array("offsets"))),
+        # A group without them was described without offsets, as in a journal: nothing is known about them.
+        offsets=tuple(_offset(item, i) for i, item in enumerate(group.get("offsets", (list,), optional=True) or ())),
         kafka_versions=None if versions is None else tuple(map(BrokerVersion.parse, versions)),
         leader=group.get("leader", (str,), optional=True),
         leader_library=_library(group, "leader_library"),
@@ -128,8 +129,9 @@ class _Reader:
         return value
 
     def array(self, key: str) -> list[Any]:
-        value: list[Any] | None = self.get(key, (list,), optional=True)
-        return value or []
+        """A list that every version of kgm writes: if it is missing, what it would have is unknown, and not nothing."""
+        value: list[Any] = self.get(key, (list,))
+        return value
 
     def names(self, key: str) -> tuple[str, ...] | None:
         value = self.get(key, (list,), optional=True)
@@ -141,10 +143,9 @@ class _Reader:
             _check_text(name, f"{self.where}.{key}")
         return tuple(value)
 
-    def partitions(self, key: str, *, optional: bool = False) -> Partitions | None:
-        value = self.get(key, (dict,), optional=optional)
-        if value is None:
-            return None
+    def partitions(self, key: str) -> Partitions:
+        """Partitions by topic, which every version of kgm writes."""
+        value = self.get(key, (dict,))
         for topic in value:
             _check_text(topic, f"{self.where}.{key}")
         return {topic: tuple(sorted({*_numbers(some, f"{self.where}.{key}.{topic}")})) for topic, some in value.items()}
@@ -206,8 +207,8 @@ def _member(data: Any, index: int) -> MemberSnapshot:
         status=reader.get("status", (str,), optional=True) or "unknown",
         topics=subscription.names("topics"),
         regex=subscription.get("regex", (str,), optional=True),
-        assignment=reader.partitions("assignment", optional=True) or {},
-        target_assignment=reader.partitions("target_assignment", optional=True),
+        assignment=reader.partitions("assignment"),
+        target_assignment=None if data.get("target_assignment") is None else reader.partitions("target_assignment"),
         lag=reader.get("lag", (int,), optional=True),
         lag_ms=reader.get("lag_ms", (int,), optional=True),
         protocol=reader.get("protocol", (str,), optional=True),

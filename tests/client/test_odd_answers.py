@@ -55,9 +55,9 @@ def test_a_member_that_is_described_twice(proxy, group, form, what):
 
 @pytest.mark.parametrize("key", ["member_id", "group_instance_id"])
 def test_a_snapshot_that_names_a_member_twice(key):
-    member = {"member_id": "m", "group_instance_id": "i"}
-    other = {"member_id": "n", "group_instance_id": "j"} | {key: member[key]}
-    data = {"group_id": "g", "type": "classic", "state": "Stable", "members": [member, other]}
+    member = {"member_id": "m", "group_instance_id": "i", "assignment": {}}
+    other = {"member_id": "n", "group_instance_id": "j", "assignment": {}} | {key: member[key]}
+    data = {"group_id": "g", "type": "classic", "state": "Stable", "topics": [], "members": [member, other]}
     with pytest.raises(UsageError, match=f"{key} '{member[key]}' occurs twice"):
         snapshot_from_json(data)
 

@@ -11,6 +11,7 @@ from kgm.model.errors import UsageError
 from kgm.model.snapshot import CoordinatorNode, GroupSnapshot, MemberSnapshot, OffsetSnapshot, TopicSnapshot
 from kgm.model.snapshot_json import snapshot_from_json
 from kgm.model.work import MemberWork
+from kgm.simulation.plan.starting_group import has_offsets
 from kgm.text.timestamps import rfc3339
 
 GROUP = GroupSnapshot(
@@ -131,6 +132,44 @@ def test_a_wrong_key_is_named(path, value, named):
     assert named in caught.value.message
 
 
+@pytest.mark.parametrize(
+    "path",
+    [("members",), ("topics",), ("members", 0, "assignment"), ("members", 1, "listed_target", 0, "partitions")],
+)  # fmt: skip
+@pytest.mark.parametrize("is_null", [False, True])
+def test_what_every_version_of_kgm_writes_is_unknown_if_it_is_missing(path, is_null):
+    """And not empty: all members would have left."""
+    listed = replace(GROUP.members[0], listed_target={"t": (0,)})
+    data = replace(GROUP, members=(listed, *GROUP.members[1:])).to_json()
+    target = data
+    for step in path[:-1]:
+        target = target[step]
+    target.pop(path[-1])
+    if is_null:
+        target[path[-1]] = None
+    with pytest.raises(UsageError, match=rf"{path[-1]} is missing$"):
+        snapshot_from_json(data)
+
+
+def test_what_kgm_writes_null_for_is_unknown():
+    nulls = ("target_assignment", "listed_target", "active_tasks", "client_library")
+    group = replace(GROUP, kafka_versions=None)
+    data = group.to_json()
+    for member in data["members"]:
+        member.update(dict.fromkeys(nulls), subscription={"topics": None, "regex": None})
+    read = snapshot_from_json(data)
+    assert read.kafka_versions is None
+    for member in read.members:
+        assert (member.topics, member.target_assignment, member.listed_target, member.work) == (None,) * 4
+    del data["offsets"]
+    assert has_offsets(snapshot_from_json(data)) is snapshot_from_json(data).lag is None
+
+
+@pytest.mark.parametrize("state", ["Empty", "Dead", "PreparingRebalance", "Assigning"])
+def test_only_a_stable_group_must_have_members(state):
+    assert snapshot_from_json(replace(GROUP, state=state, members=()).to_json()).members == ()
+
+
 CONNECT = replace(GROUP, protocol_type="connect", members=(MemberSnapshot(
     member_id="w", work=MemberWork(connectors=("jdbc",), active_tasks=("jdbc-0", "a-b-17"))),))  # fmt: skip
 STREAMS = replace(GROUP, assignor="stream", members=(MemberSnapshot(
@@ -149,6 +188,7 @@ STREAMS = replace(GROUP, assignor="stream", members=(MemberSnapshot(
         (GROUP, ("generation",), -1, "group.generation"),
         (GROUP, ("topics",), [{"name": "t", "partitions": 3}, {"name": "t", "partitions": 4}], "'t' occurs twice"),
         (GROUP, ("state",), "Empty", "members[0].assignment"),
+        (GROUP, ("members",), [], "group.state is 'Stable', but group.members is empty"),
         (GROUP, ("leader_library",), {"name": "java", "confidence": "unknown"}, "group.leader_library.name"),
         (GROUP, ("members", 0, "client_library"), {"name": "java", "confidence": "unknown"}, "client_library.name"),
     ],

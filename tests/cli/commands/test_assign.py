@@ -135,7 +135,7 @@ def test_an_invalid_line_is_named(assign, text, message):
 
 
 SNAPSHOT = {
-    "group_id": "g", "type": "classic", "state": "Stable", "protocol_type": "consumer", "assignor": "range",
+    "group_id": "g", "type": "classic", "state": "Empty", "protocol_type": "consumer", "assignor": "range",
     "coordinator": None, "generation": 1, "group_epoch": None, "assignment_epoch": None, "session_timeout_ms": None,
     "rebalance_timeout_ms": None, "topics": [{"name": "t", "partitions": 1}], "members": [], "offsets": [],
 }  # fmt: skip

@@ -135,6 +135,8 @@ def test_a_file_that_is_not_a_snapshot_is_refused(write, tmp_path):
     for run in (
         kgm("diff", good, str(tmp_path / "x")),
         kgm("diff", good, write({"group_id": 1})),
+        kgm("diff", good, write(changed(members=None))),
+        kgm("diff", good, write(changed(members=[]))),
         kgm("diff", "-", "-"),
         kgm("diff", "live", "live", "-b", "127.0.0.1:1"),
         kgm("diff", good, "live:", "-b", "127.0.0.1:1"),

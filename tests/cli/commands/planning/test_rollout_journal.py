@@ -194,7 +194,7 @@ DAMAGE = (
     (lambda lines: lines[0]["foretold"]["rebalances"].update(min=9), "is not a range"),
     (lambda lines: lines[0].update(run="../../etc"), "is not the id of a run"),
     (lambda lines: lines[1]["group"]["members"][0].update(group_instance_id="z"), "the group before step 1 has no a"),
-    (lambda lines: lines[1]["group"].update(members=[]), "the group before step 1 has no a"),
+    (lambda lines: lines[1]["group"].update(state="Empty", members=[]), "the group before step 1 has no a"),
     (lambda lines: lines.insert(2, lines[1]), "step-begin of step 1 at the wrong place"),
     (lambda lines: lines.pop(1), "command-begin of step 1 at the wrong place"),
     (lambda lines: lines[2].update(identity="b"), "'b' is not of step 1"),
