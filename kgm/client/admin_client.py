@@ -98,7 +98,8 @@ class AdminClient:
 
     def bind_to_cluster(self) -> None:
         """From now on, refuse every connection that leads to a cluster other than `cluster_id`: requests then raise
-        OtherClusterError (exit 6). For commands that change something, and for the reads they are based on."""
+        OtherClusterError (exit 6). A group of the same name there is another group: kgm neither changes it nor takes
+        what it reads for news of the first."""
         self.brokers.bind()
 
     def can_list_all(self, *, sees_some: bool) -> bool:

@@ -1,5 +1,6 @@
 """Errors between kgm and a broker: the only place that maps Kafka error codes to `KgmError`."""
 
+from collections.abc import Iterable
 from typing import NamedTuple, Self
 
 from kgm.model.errors import (
@@ -75,6 +76,13 @@ class OtherClusterError(RefusedError):
             facts=("kgm asks for the cluster's id on each connection before it sends anything else on it",),
             hint="check where the address leads now: a port-forward, a DNS name, a virtual address",
         )  # fmt: skip
+
+
+def refuse_other_cluster(answers: Iterable[object]) -> None:
+    """Raises OtherClusterError if it is one of these answers: what the others say is of before."""
+    error = next((one for one in answers if isinstance(one, OtherClusterError)), None)
+    if error is not None:
+        raise error
 
 
 class UnreadSettings(NamedTuple):

@@ -33,7 +33,7 @@ from tests.waiting import process_state, until
 PAGE = ROOT / "docs" / "exit-codes.md"
 MEANINGS = {
     0: "done", 1: "internal or broker error; or the output cannot be written, and nothing was changed", 2: "usage, or a file that does not exist", 3: "a group or member that is not in the cluster", 4: "authentication or authorization",
-    5: "unreachable, or timed out before anything changed", 6: "refused by a guard or declined; nothing changed",
+    5: "unreachable, or timed out before anything changed", 6: "refused by a guard or declined, or another cluster answers than the expected or the first one; nothing changed",
     7: "partial, the outcome is unknown (no later description shows it), or something was changed and the output cannot be written", 8: "a condition was not met", 130: "Ctrl-C; commands that change something, `watch` and `top` end in the same way with 143 after SIGTERM and 129 after SIGHUP",
 }  # fmt: skip
 #: Codes that a command cannot end with, and why.

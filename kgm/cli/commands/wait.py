@@ -56,7 +56,7 @@ def wait(
     Exits 0 when the conditions are met; 8 when --timeout (30s) passes before that, with the last state seen; 5 when the
     cluster cannot be reached at the start. It waits for brokers that fail later; if the last poll before --timeout
     fails, the exit code is that of its error (5, if no broker answers), and 7 if it could not read what a condition is
-    about, such as an end offset. It waits for a group that does not
+    about, such as an end offset. 6 when another cluster answers at the same address. It waits for a group that does not
     exist, since its first member creates it; a group that existed and was deleted counts as empty."""
     from kgm.cli.output.failures import print_error
     from kgm.client.lag_times import with_lag_time

@@ -89,9 +89,10 @@ def watch(
 
     Rebalances are counted by generation (from __consumer_offsets, which needs READ on it) or by assignment epoch, so
     none between two polls is missed. Without that right, kgm counts only those that show between two polls, and
-    says so. If it is not known at the end whether an expectation was met, the exit code is 4, 5 or 7. --timeout is
-    how long to watch (no limit by default; exit 8 if --until is not reached by then); a timeout from the
-    environment or a profile does not end a watch."""
+    says so. If it is not known at the end whether an expectation was met, the exit code is 4, 5 or 7. It ends with 6
+    when another cluster answers at the same address, whose groups are others. --timeout is how long to watch (no limit
+    by default; exit 8 if --until is not reached by then); a timeout from the environment or a profile does not end a
+    watch."""
     wanted = list(dict.fromkeys([*(groups or ()), *(group or ())]))
     if not wanted and match is None:
         raise UsageError("no group is given", hint="kgm watch GROUP; `kgm list` shows the groups")

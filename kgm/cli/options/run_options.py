@@ -81,16 +81,15 @@ class RunOptions(OutputOptions):
         return security
 
     def cluster(self, *, reads_only: bool) -> AdminClient:
-        """A client of the cluster (a context manager). Raises UsageError without a bootstrap server, RefusedError if
-        it is not the expected cluster."""
+        """A client of the cluster (a context manager), which talks to no other cluster until it is closed. Raises
+        UsageError without a bootstrap server, RefusedError if it is not the expected cluster."""
         from kgm.client import connect
 
         bootstrap = self.bootstrap_for(reads_only=reads_only)
         connected = connect(bootstrap, timeout_ms=self.timeout_ms, security=self.security())
         try:
             self.check_cluster(connected.cluster_id)
-            if not reads_only:
-                connected.bind_to_cluster()
+            connected.bind_to_cluster()
         except BaseException:
             connected.close()
             raise

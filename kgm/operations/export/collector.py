@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from kgm.client import AdminClient
+from kgm.client.failures import refuse_other_cluster
 from kgm.client.in_parts import PART, KeptGroups
 from kgm.client.poller import GroupPoller, PolledGroup
 from kgm.model.errors import KgmError, NotFoundError
@@ -92,12 +93,14 @@ class GroupCollector:
             # Groups of a broker that did not answer are not gone.
             known = self._watched.group_ids if selection.errors else ()
             failed = self._observe(list(dict.fromkeys([*selection.group_ids, *known])), series)
+            refuse_other_cluster(failed)
             errors += [*failed, *self.cluster.offsets.failures()]
             self._forget_gone(failed)
             self._examine(series.group_ids)
         except KgmError as error:
             errors.append(error)
             is_up = False
+            series = GroupSeries(most=request.max_series, has_times=request.with_times)
         return Collection(
             at_s=time.time(),
             duration_s=self.clock() - began_s,

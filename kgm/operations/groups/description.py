@@ -176,9 +176,10 @@ def _with_trends(
     cluster: AdminClient, first: list[GroupSnapshot], window_ms: int
 ) -> tuple[list[GroupSnapshot], dict[str, GroupTrends]]:
     """(the groups `window_ms` later, with the ages of their commits; their trends by group id). A group that could not
-    be described again is returned as it was the first time."""
+    be described again is returned as it was the first time. Raises OtherClusterError."""
     import time
 
+    from kgm.client.failures import refuse_other_cluster
     from kgm.client.lag_times import with_commit_ages
     from kgm.operations.groups.trends import group_trends
 
@@ -186,6 +187,7 @@ def _with_trends(
     then_ms = round(time.time() * 1000)
     cluster.deadline.sleep(window_ms / 1000)
     answers = cluster.describe_groups([*then]) if then else []
+    refuse_other_cluster(answers)
     seen = [answer for answer in answers if not isinstance(answer, KgmError)]
     now = {group.group_id: group for group in with_commit_ages(cluster, seen)}
     now_ms = round(time.time() * 1000)

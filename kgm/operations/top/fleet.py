@@ -14,6 +14,7 @@ from fnmatch import fnmatchcase
 from typing import Final
 
 from kgm.client import AdminClient
+from kgm.client.failures import refuse_other_cluster
 from kgm.client.group_listing import ListedGroup, Listing
 from kgm.client.lag_times import KnownTimes, unread_records, with_lag_times
 from kgm.client.offsets_topic.fleet_log import WINDOW_MS, FleetLog, LoggedGroup
@@ -133,7 +134,7 @@ class Fleet:
         return bool(self._turns) and self.rows[self._turns[0]].read_at_ms is None
 
     def read_all(self, on_progress: Callable[[int, int], None] = lambda *_: None) -> None:
-        """Read every group once. Raises KgmError when no broker answers."""
+        """Read every group once. Raises KgmError when no broker answers, or another cluster does."""
         self._list(self._now_ms())
         self._log.read(self.cluster.deadline.part(_LOG_SHARE))
         while self.is_filling:
@@ -141,8 +142,8 @@ class Fleet:
             on_progress(len(self.rows) - self._unread(), len(self.rows))
 
     def read_round(self, wanted: Sequence[str] = (), *, budget_ms: int) -> None:
-        """Read the wanted groups and some others. Raises KgmError when no broker answers; the rows then stay as they
-        are. budget_ms: how long the round may take."""
+        """Read the wanted groups and some others. Raises KgmError when no broker answers, or another cluster
+        does; the rows then stay as they are. budget_ms: how long the round may take."""
         self.cluster.renew(budget_ms)
         now_ms = self._now_ms()
         if self._listed_at_ms is None or now_ms - self._listed_at_ms >= _LISTING_MS:
@@ -213,6 +214,7 @@ class Fleet:
         if not group_ids:
             return
         answers = self.cluster.describe_groups(group_ids, is_brief=True)
+        refuse_other_cluster(answers)
         groups = [answer for answer in answers if not isinstance(answer, KgmError)]
         groups = self._with_times(groups, most_fetches, set(first))
         now_ms = self._now_ms()

@@ -87,7 +87,9 @@ class FleetReader:
                 self.rounds += 1
                 if not self._stop.is_set():
                     self._notify()
-                left_s = 0.0 if self.fleet.is_filling else self._round_ms / 1000 - (time.monotonic() - began_s)
+                # A refusal takes no time: without a pause it would be asked for as fast as the processor allows.
+                is_filling = self.fleet.is_filling and self.error is None
+                left_s = 0.0 if is_filling else self._round_ms / 1000 - (time.monotonic() - began_s)
                 self._wake.wait(max(left_s, 0.0))
                 self._wake.clear()
         except Exception as error:  # noqa: BLE001  (raised by the thread of the screen)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
+from kgm.client.failures import OtherClusterError
 from kgm.client.poller import POLL_MS
 from kgm.client.transport.brokers import TAKEOVER_S
 from kgm.model.errors import (
@@ -96,8 +97,8 @@ def wait_for(
     """Poll until all conditions hold, or time runs out. with_lag_time: adds lag in time to a group if a condition needs
     it. unread: returns what the last description lacks because it could not be read, in words.
 
-    A missing group and unreachable brokers are waited for. Raises AuthenticationError and AuthorizationError, and
-    NotFoundError with `must_exist`."""
+    A missing group and unreachable brokers are waited for. Raises AuthenticationError, AuthorizationError and
+    OtherClusterError, and NotFoundError with `must_exist`."""
     state = _WaitState(
         group_id=group_id, conditions=conditions, limits=limits, started_ms=timekeeper.now_ms(), unread=unread
     )
@@ -174,7 +175,7 @@ class _WaitState:
 
     def take_failure(self, error: KgmError) -> None:
         """Record a failed poll. Raises the error if waiting will not help."""
-        if isinstance(error, AuthenticationError | AuthorizationError):
+        if isinstance(error, AuthenticationError | AuthorizationError | OtherClusterError):
             raise error
         is_missing = isinstance(error, NotFoundError)
         if is_missing and self.limits.must_exist and self.group is None:

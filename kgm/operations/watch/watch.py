@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
+from kgm.client.failures import OtherClusterError
 from kgm.client.poller import PolledGroup
 from kgm.model.errors import ConditionNotMet, KgmError, NotFoundError, PartialError
 from kgm.operations.watch.events import EventKind, GroupEvent
@@ -80,8 +81,8 @@ class Watch:
                 raise group.error
 
     def run(self, observer: WatchObserver) -> None:
-        """Report what happens until the goal is reached, an expectation is broken, a limit is reached, or the observer
-        has left. If the watch is interrupted, its end is reported, too."""
+        """Report what happens until the goal is reached, an expectation is broken, a limit is reached, another cluster
+        answers, or the observer has left. If the watch is interrupted, its end is reported, too."""
         observer.show(self._first_events, self._now_ms())
         try:
             while not self._is_over(observer):
@@ -118,6 +119,13 @@ class Watch:
         if broken:
             self.error = _breach(*broken[0])
             observer.show([self._final(group, EventKind.BREACH, reason) for group, reason in broken], now_ms)
+            return True
+        elsewhere = next((one.error for one in self.groups if isinstance(one.error, OtherClusterError)), None)
+        if (
+            elsewhere is not None
+        ):  # there is no more to see of these groups: that cluster may have others of their names
+            self.error = elsewhere
+            self._show_end(observer)
             return True
         is_at_limit = self._is_at_limit(now_ms)
         # What is counted may be in records that the next poll will read.
