@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterable, Sequence
 
 from kgm.model.errors import PartialError
-from kgm.operations.rollout.commands import CommandResult, RunningCommand, process_mark
+from kgm.operations.rollout.commands import CommandResult, RunningCommand
 from kgm.operations.rollout.events import RolloutEventKind
 from kgm.operations.rollout.journal import JournalKind
+from kgm.operations.rollout.processes import process_mark
 from kgm.operations.rollout.progress import BegunCommand
 from kgm.operations.rollout.record import CommandRecord
 from kgm.operations.rollout.spec import RolloutLimits
@@ -54,7 +56,7 @@ class CommandBatch:
 
     @property
     def unfinished(self) -> tuple[str, ...]:
-        """Members whose command was begun, but has no end in the journal."""
+        """Members whose command was begun, but has no end in the journal, or left processes that may still run."""
         return tuple(name for name in self._waiting if name in self._begun and not self._begun[name].has_ended)
 
     def was_begun(self, identity: str) -> bool:
@@ -63,9 +65,9 @@ class CommandBatch:
     def running_elsewhere(self) -> bool:
         """Whether a command that an earlier run started is still running."""
         return any(
-            one.pid is not None and one.mark is not None and process_mark(one.pid) == one.mark
+            mark is not None and process_mark(pid) == mark
             for name in self.unfinished
-            if (one := self._begun[name])
+            for pid, mark in self._begun[name].processes.items()
         )
 
     def skip(self, identities: Sequence[str]) -> None:
@@ -109,25 +111,45 @@ class CommandBatch:
 
     def poll(self) -> bool:
         """Check on the commands; whether all have ended."""
-        for identity, (running, record) in list(self._running.items()):
+        self._poll(self._running)
+        return not self._running
+
+    def _poll(self, identities: Iterable[str]) -> None:
+        for identity in [*identities]:
+            running, record = self._running[identity]
             result = running.poll(self._tools.timekeeper.now_ms())
             if result is not None:
                 del self._running[identity]
                 self._ended(identity, result, record)
-        return not self._running
+
+    def end_overdue(self) -> None:
+        """End those that have exceeded their time limit at once, because kgm was interrupted; the others continue. A
+        journal that cannot be written is no error: it then has no end of them, which is what it is to say."""
+        overdue = [(identity, running) for identity, (running, _) in self._running.items() if running.is_overdue]
+        for _, running in overdue:
+            running.hasten()
+        with contextlib.suppress(PartialError):
+            while left := [identity for identity, _ in overdue if identity in self._running]:
+                self._poll(left)
+                self._tools.timekeeper.sleep_ms(_POLL_MS)
 
     def wait(self) -> None:
         """Wait until all commands have ended, or were ended because they exceeded their time limit."""
-        while not self.poll():
-            self._tools.timekeeper.sleep_ms(_POLL_MS)
+        try:
+            while not self.poll():
+                self._tools.timekeeper.sleep_ms(_POLL_MS)
+        except KeyboardInterrupt:
+            self.end_overdue()
+            raise
 
     def _ended(self, identity: str, result: CommandResult, record: CommandRecord) -> None:
         self._results[identity] = result
-        self._begun[identity].has_ended, self._begun[identity].is_success = True, result.is_success
+        begun = self._begun[identity]
+        begun.has_ended, begun.is_success = not result.remaining, result.is_success
         target = next(one for one in self.targets if one.identity == identity)
         self._tools.journal.write(
-            JournalKind.COMMAND_END, step=target.step, identity=identity, is_success=result.is_success, **self._marks,
-            **result.to_json(),
+            JournalKind.COMMAND_END, step=target.step, identity=identity, is_success=result.is_success,
+            remaining={str(pid): mark for pid, mark in result.remaining.items()}, **self._marks, **result.to_json(),
         )  # fmt: skip
         unwritten = record.write_result(result)
         if unwritten is not None:

@@ -23,12 +23,12 @@ _OF_A_STEP: Final = (
 @dataclass(slots=True, kw_only=True)
 class BegunCommand:
     """A command in the journal. member_ids: the processes that it was run for, by the identities of its members; it
-    says nothing about others that have joined since. pid, mark: its own process, once it was started. has_ended:
-    whether its end is in the journal; is_success: whether it succeeded."""
+    says nothing about others that have joined since. processes: its own process, once it was started, and those that
+    may still run after it exceeded its time limit; by id, with their marks. has_ended: whether its end is in the
+    journal, and nothing of it may still run; is_success: whether it succeeded."""
 
     member_ids: Mapping[str, str]
-    pid: int | None = None
-    mark: str | None = None
+    processes: dict[int, str | None] = field(default_factory=dict)
     has_ended: bool = False
     is_success: bool = False
 
@@ -154,11 +154,13 @@ def _apply(progress: RolloutProgress, kind: JournalKind, data: Mapping[str, Any]
         case JournalKind.COMMAND_STARTED:
             if step is not None and not data["is_on_failure"]:
                 begun = _begun(step, data)[data["identity"]]
-                begun.pid, begun.mark = _of(int, data["pid"]), _of((str, type(None)), data["mark"])
+                begun.processes[_of(int, data["pid"])] = _of((str, type(None)), data["mark"])
         case JournalKind.COMMAND_END:
             if step is not None and not data["is_on_failure"]:
                 begun = _begun(step, data)[data["identity"]]
-                begun.has_ended, begun.is_success = True, _of(bool, data["is_success"])
+                remaining = _remaining(data)
+                begun.processes |= remaining
+                begun.has_ended, begun.is_success = not remaining, _of(bool, data["is_success"])
         case JournalKind.REMOVAL_BEGIN:
             pass
         case JournalKind.REMOVAL_END:
@@ -182,6 +184,11 @@ def _apply(progress: RolloutProgress, kind: JournalKind, data: Mapping[str, Any]
 
 def _begun(step: OpenStep, data: Mapping[str, Any]) -> dict[str, BegunCommand]:
     return step.begun(is_stop=data.get("is_stop", False))
+
+
+def _remaining(data: Mapping[str, Any]) -> dict[int, str | None]:
+    """The processes of a command that may still run; none if an earlier version of kgm has written the line."""
+    return {int(pid): _of((str, type(None)), mark) for pid, mark in _of(dict, data.get("remaining", {})).items()}
 
 
 def _member_ids(step: OpenStep, data: Mapping[str, Any]) -> dict[str, str]:

@@ -318,6 +318,9 @@ class Rollout:
             batch.wait()  # a command is never abandoned halfway
             self._look()  # the commands may have changed the group since the last poll
             raise
+        except KeyboardInterrupt:
+            batch.end_overdue()
+            raise
 
     def _remove(self, step: RolloutStep, opened: OpenStep) -> None:
         cluster, spec = self._tools.cluster, self._spec

@@ -9,7 +9,9 @@ import sys
 
 import pytest
 
-from kgm.operations.rollout.commands import OUTPUT_BYTES, CommandResult, RunningCommand, process_mark
+from kgm.operations.rollout import commands
+from kgm.operations.rollout.commands import OUTPUT_BYTES, CommandResult, RunningCommand
+from kgm.operations.rollout.processes import process_mark
 from kgm.operations.watch.timekeeper import SystemTimekeeper
 from tests.waiting import until
 
@@ -89,3 +91,59 @@ def test_a_process_is_told_from_a_later_one_with_its_id():
 @pytest.mark.parametrize(("code", "text"), [(-9, "was ended by SIGKILL"), (-250, "was ended by signal 250")])
 def test_a_signal_has_its_name(code, text):
     assert CommandResult(exit_code=code).text == text
+
+
+def is_running(pid):
+    return process_mark(pid) is not None
+
+
+def test_what_survives_its_leader_is_ended_before_the_command_counts_as_ended():
+    """The leader dies of SIGTERM at once; a child that ignores it would go on to restart a member."""
+    command = start("sh -c 'trap \"\" TERM; echo $$; while :; do sleep 0.1; done' & wait", timeout_ms=300)
+    result = end(command)
+    assert not is_running(int(result.output))
+    assert (result.has_timed_out, result.exit_code, result.remaining) == (True, -signal.SIGTERM, {})
+    assert result.text == "did not finish within its time limit, and was ended"
+
+
+def test_a_process_group_of_its_own_in_the_session_is_ended_too():
+    """As coreutils' timeout makes one."""
+    own_group = "import os, time; os.setpgid(0, 0); print(os.getpid(), flush=True); time.sleep(600)"
+    result = end(start(f"{shlex.quote(sys.executable)} -c {shlex.quote(own_group)} & wait", timeout_ms=1500))
+    assert not is_running(int(result.output))
+    assert not result.remaining
+
+
+def test_what_has_moved_to_another_session_is_told():
+    moved = "import os, time; os.setsid(); print(os.getpid(), flush=True); time.sleep(600)"
+    result = end(start(f"{shlex.quote(sys.executable)} -c {shlex.quote(moved)} & wait", timeout_ms=1500))
+    pid = int(result.output)
+    try:
+        assert result.remaining == {pid: process_mark(pid)}
+        assert result.text == f"did not finish within its time limit, and processes of it may still run: {pid}"
+        assert result.to_json()["remaining_pids"] == [pid]
+        assert not result.is_success
+    finally:
+        os.kill(pid, signal.SIGKILL)
+
+
+def test_what_cannot_be_ended_does_not_hold_kgm_up(monkeypatch):
+    """As a process of another user; here no signal arrives at all."""
+    command = start("sleep 600", timeout_ms=0)
+    with monkeypatch.context() as patched:
+        patched.setattr(commands, "_GRACE_MS", 50)
+        patched.setattr(RunningCommand, "_signal", lambda *_: None)
+        result = end(command)
+    os.killpg(command.pid, signal.SIGKILL)
+    command._process.wait(30)
+    assert result.exit_code is None
+    assert command.pid in result.remaining
+    assert "may still run" in result.text
+
+
+def test_one_that_is_overdue_gets_no_more_time_once_kgm_hastens():
+    command = start("trap '' TERM; while :; do sleep 0.1; done", timeout_ms=0)
+    assert command.poll(CLOCK.now_ms()) is None
+    assert command.is_overdue
+    command.hasten()
+    assert end(command, timeout_s=4).exit_code == -signal.SIGKILL

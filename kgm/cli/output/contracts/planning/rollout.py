@@ -27,7 +27,13 @@ FORMS: Final[dict[str, dict[str, Any]]] = {
                 "identity": "str?",
                 "command": (["str"], None),
                 "result": (
-                    {"exit_code": "int?", "timed_out": "bool", "output": "str", "took_ms": "int"},
+                    {
+                        "exit_code": "int?",
+                        "timed_out": "bool",
+                        "output": "str",
+                        "took_ms": "int",
+                        "remaining_pids": ["int"],
+                    },
                     None,
                 ),
                 "foretold": (
