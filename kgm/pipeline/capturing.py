@@ -7,7 +7,7 @@ segments, in this process or by Spark's workers (`taking.engine`); Spark reads d
 import hashlib
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING
@@ -43,6 +43,9 @@ def capture(
     with claimed(out, "capture", store.writer) as claim:
         engine = Engine(options, source)
         store = layout.opened(out, format=None, cluster=engine.cluster_of() or cluster, create=False)
+        if source.is_live:  # each batch has a connection of its own, and the address may lead elsewhere by then
+            source = replace(source, cluster=store.cluster)
+            engine = Engine(options, source)
         run = _Capture(engine, store, source, claim, on_batch or _ignore)
         return run.run(once=once, every_s=every_s, most_records=most_records, stop=stop or Event())
 

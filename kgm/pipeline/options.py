@@ -43,12 +43,14 @@ class SparkOptions:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
     """Where records come from. path: for all kinds except the live topic. properties: for the live topic, a Java
-    client's as in client.properties, with `bootstrap.servers`. topic: `__consumer_offsets`, or the name of a copy."""
+    client's as in client.properties, with `bootstrap.servers`. topic: `__consumer_offsets`, or the name of a copy.
+    cluster: the id of the only cluster to read it from; None for whichever answers."""
 
     kind: SourceKind
     path: Place | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
     topic: str = "__consumer_offsets"
+    cluster: str | None = None
 
     @classmethod
     def parse(cls, text: str, properties: Mapping[str, str] | None = None) -> Self:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from kgm.client import AdminClient, connect
-from kgm.client.failures import is_temporary
+from kgm.client.failures import OtherClusterError, is_temporary
 from kgm.client.offsets_topic import partition_log
 from kgm.client.security import make_security
 from kgm.client.transport.brokers import BrokerNode
@@ -45,10 +45,12 @@ _Fetched = tuple[int, bytes] | BaseException | None
 
 @dataclass(frozen=True)
 class LiveTopic(Partitions):
-    """How to reach the topic. properties: of a Java client, with `bootstrap.servers`."""
+    """How to reach the topic. properties: of a Java client, with `bootstrap.servers`. cluster: the id of the only
+    cluster to read it from; None for whichever answers."""
 
     name: str
     properties: Mapping[str, str] = field(repr=False)
+    cluster: str | None = None
 
     @classmethod
     def of(cls, source: Source) -> LiveTopic:
@@ -57,13 +59,17 @@ class LiveTopic(Partitions):
             raise UsageError(
                 f"no bootstrap.servers for the source {source.kind}", hint="--bootstrap-server HOST:PORT, or a profile"
             )
-        return cls(source.topic, dict(source.properties))
+        return cls(source.topic, dict(source.properties), source.cluster)
 
     @contextlib.contextmanager
     def connected(self) -> Iterator[AdminClient]:
-        """A client of the cluster. Raises KgmError."""
+        """A client of the cluster. Raises KgmError, OtherClusterError if another one answers now: its offsets count
+        other records."""
         security, _ = make_security(self.properties)
         with connect(self.properties["bootstrap.servers"], timeout_ms=_TIMEOUT_MS, security=security) as cluster:
+            if self.cluster is not None and cluster.cluster_id != self.cluster:
+                raise OtherClusterError(cluster.bootstrap, expected=self.cluster, found=cluster.cluster_id)
+            cluster.bind_to_cluster()
             yield cluster
 
     def cluster_id(self) -> str | None:
