@@ -197,8 +197,9 @@ def assigned(
         raise RefusedError(
             f"the group rebalances, and kgm does not know its assignor {assignor!r}: it cannot predict which member "
             "gets what",
-            hint="for an estimate name one that kgm knows, for example --assignor cooperative-sticky; "
-            "an assignor of your own can be installed alongside kgm (entry point kgm.assignors)",
+            # Not all commands that predict have --assignor, so the hint names one that does.
+            hint="an assignor of your own can be installed alongside kgm (entry point kgm.assignors); "
+            "for an estimate name one that kgm knows: kgm simulate-bounce --assignor cooperative-sticky",
         )
     known = tuple(TopicSpec(name=name, partitions=count) for name, count in topics.items())
     listed = in_map_order(members, least_capacity, has_scala_maps=has_scala_maps)

@@ -74,6 +74,9 @@ def test_subscriptions_are_decoded_once():
 def test_an_unknown_assignor_cannot_be_run():
     with pytest.raises(RefusedError, match="stream"):
         assignments("stream", [SubscriptionCache().decode_member("range", row())], {"t": 3}, JAVA)
+    with pytest.raises(RefusedError, match="of-ours") as caught:
+        assignments("of-ours", [SubscriptionCache().decode_member("range", row())], {"t": 3}, JAVA)
+    assert "kgm simulate-bounce --assignor" in caught.value.hint, "kgm scale-in predicts without that option"
 
 
 def test_the_broker_lists_members_as_its_hash_map_does():
