@@ -21,12 +21,12 @@ from kgm.text.wording import many
 if TYPE_CHECKING:
     from kgm.cli.output.output_options import OutputOptions
     from kgm.client import AdminClient
+    from kgm.operations.rollout.commands.template import CommandTarget
     from kgm.operations.rollout.events import RolloutEvent
     from kgm.operations.rollout.progress import RecordedRollout
     from kgm.operations.rollout.rollout import RolloutReport
     from kgm.operations.rollout.session import PlannedRollout
     from kgm.operations.rollout.spec import RolloutStep
-    from kgm.operations.rollout.template import CommandTarget
 
 SCHEMA = "kgm.rollout/v1"
 #: The names of events in text, if they differ from those in JSON.

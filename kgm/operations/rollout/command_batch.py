@@ -6,14 +6,14 @@ import contextlib
 from collections.abc import Callable, Iterable, Sequence
 
 from kgm.model.errors import PartialError
-from kgm.operations.rollout.commands import CommandResult, RunningCommand
+from kgm.operations.rollout.commands.processes import process_mark
+from kgm.operations.rollout.commands.running import CommandResult, RunningCommand
+from kgm.operations.rollout.commands.template import CommandTarget, CommandTemplate, by_command, environment, input_line
 from kgm.operations.rollout.events import RolloutEventKind
 from kgm.operations.rollout.journal import JournalKind
-from kgm.operations.rollout.processes import process_mark
 from kgm.operations.rollout.progress import BegunCommand
 from kgm.operations.rollout.record import CommandRecord
 from kgm.operations.rollout.spec import RolloutLimits
-from kgm.operations.rollout.template import CommandTarget, CommandTemplate, by_command, environment, input_line
 from kgm.operations.rollout.tools import RolloutTools
 from kgm.text.shell import shell_line
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol
 
-from kgm.operations.rollout.commands import CommandResult
+from kgm.operations.rollout.commands.running import CommandResult
 from kgm.operations.rollout.expectation import StepCounts, StepExpectation
 
 

@@ -11,7 +11,8 @@ from kgm.model.snapshot import GroupSnapshot
 from kgm.model.snapshot_json import snapshot_from_json
 from kgm.operations.rollout.expectation import StepCounts, StepExpectation
 from kgm.operations.rollout.journal import JournalKind, JournalLine, PlanMark
-from kgm.operations.rollout.spec import RolloutSpec
+from kgm.operations.rollout.spec import RolloutSpec, RolloutStep
+from kgm.text.wording import many
 
 #: The kinds of lines that must be about the next step.
 _OF_A_STEP: Final = (
@@ -71,6 +72,13 @@ class RolloutProgress:
     was_stopped: bool = False
     has_run: bool = False
     is_over: bool = False
+
+    def how_far(self, steps: Sequence[RolloutStep]) -> str:
+        """Which of the steps are done or have begun, in words."""
+        text = f"{self.steps_done} of {many(len(steps), 'step')} done"
+        if self.steps_done < len(steps) and self.open_step is not None:
+            text += f"; step {self.steps_done + 1} ({', '.join(steps[self.steps_done].members)}) has begun"
+        return text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

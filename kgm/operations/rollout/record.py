@@ -10,8 +10,8 @@ from kgm.client.admin_client import AdminClient
 from kgm.model.errors import KgmError
 from kgm.operations.audit.audit_log import AuditTrail, intents, outcomes
 from kgm.operations.change.operator import HumanOperator
-from kgm.operations.rollout.commands import CommandResult
-from kgm.operations.rollout.template import CommandTarget
+from kgm.operations.rollout.commands.running import CommandResult
+from kgm.operations.rollout.commands.template import CommandTarget
 from kgm.text.shell import shell_line
 
 #: What `kgm audit` calls a command of a rollout.

@@ -14,6 +14,7 @@ from kgm.operations.bounce.group import live_group
 from kgm.operations.bounce.prediction import simulate
 from kgm.operations.rollout import removal
 from kgm.operations.rollout.command_batch import CommandBatch
+from kgm.operations.rollout.commands.template import CommandTemplate
 from kgm.operations.rollout.events import RolloutEvent, RolloutEventKind
 from kgm.operations.rollout.expectation import (
     StepCounts,
@@ -28,7 +29,6 @@ from kgm.operations.rollout.observation import SETTLED, changed_since, next_reba
 from kgm.operations.rollout.progress import OpenStep, RolloutProgress, without_offsets
 from kgm.operations.rollout.spec import OnFailure, RolloutSpec, RolloutStep, StepKind
 from kgm.operations.rollout.targets import targets_of
-from kgm.operations.rollout.template import CommandTemplate
 from kgm.operations.rollout.tools import RolloutTools
 from kgm.operations.watch.events import EventKind
 from kgm.operations.watch.watched_group import AWAY, RECONCILING, STABLE
@@ -446,7 +446,10 @@ class Rollout:
         except KeyboardInterrupt:
             interrupted_code = self._tools.interrupted_code()
         if progress.has_run:  # a command that is still running may change the group: kgm last saw it before that
-            error.facts = (*error.facts, self._where() if interrupted_code is None else self._how_far())
+            error.facts = (
+                *error.facts,
+                self._where() if interrupted_code is None else self._how_far,
+            )
         hint = error.hint or group_command("describe", spec.group_id)
         journal = shell_word(str(self._journal.path))
         error.hint = hint if is_final else f"{hint}; to continue: kgm rollout --resume {journal}"
@@ -467,24 +470,20 @@ class Rollout:
         if not self._progress.has_run:
             return RefusedError("nothing was done: the rollout was interrupted", group_id=group_id)
         return PartialError(
-            "the rollout was interrupted", facts=(*facts, self._how_far()), hint=group_command("describe", group_id),
+            "the rollout was interrupted", facts=(*facts, self._how_far), hint=group_command("describe", group_id),
             group_id=group_id,
         )  # fmt: skip
 
+    @property
     def _how_far(self) -> str:
-        """Which steps are done or have begun, in words."""
-        done, steps = self._progress.steps_done, self._spec.steps
-        text = f"{done} of {many(len(steps), 'step')} done"
-        if done < len(steps) and self._progress.open_step is not None:
-            text += f"; step {done + 1} ({', '.join(steps[done].members)}) has begun"
-        return text
+        return self._progress.how_far(self._spec.steps)
 
     def _where(self) -> str:
         """Where the rollout stands, in words."""
         missing = self._observation.missing() if self._observation.view is not None else []
         latest = self._observation.latest
         state = "the group cannot be described" if latest is None else f"the group is {latest.state}"
-        return "; ".join([self._how_far(), state, *missing[:3]])
+        return "; ".join([self._how_far, state, *missing[:3]])
 
     def _run_failure_command(self, batch: CommandBatch) -> None:
         template = self._spec.failure_template()

@@ -19,6 +19,7 @@ from kgm.operations.bounce.group import BounceGroup, live_group
 from kgm.operations.bounce.prediction import Gates, PredictedBounce, predict_bounce
 from kgm.operations.bounce.request import BounceRequest
 from kgm.operations.change.operator import HumanOperator
+from kgm.operations.rollout.commands.template import CommandTarget
 from kgm.operations.rollout.events import RolloutObserver
 from kgm.operations.rollout.expectation import StepExpectation
 from kgm.operations.rollout.journal import JournalKind, PlanMark, RolloutJournal, read_journal
@@ -33,7 +34,6 @@ from kgm.operations.rollout.progress import (
 from kgm.operations.rollout.rollout import Rollout, RolloutReport
 from kgm.operations.rollout.spec import OnFailure, RolloutCommands, RolloutLimits, RolloutSpec, steps_of
 from kgm.operations.rollout.targets import check_commands
-from kgm.operations.rollout.template import CommandTarget
 from kgm.operations.rollout.tools import RolloutTools
 from kgm.operations.watch.timekeeper import Timekeeper
 from kgm.operations.watch.wait import WaitLimits, wait_for

@@ -11,7 +11,7 @@ import msgspec
 
 from kgm.model.broker_version import BrokerVersion
 from kgm.model.errors import UsageError
-from kgm.operations.rollout.template import CommandTemplate
+from kgm.operations.rollout.commands.template import CommandTemplate
 from kgm.simulation.plan.bounce_plan import Plan, Stop, WhatIf
 
 #: A step that is not over has failed after its restart time, session timeout and rebalance timeout, plus this time.

@@ -7,14 +7,14 @@ import shutil
 from kgm.model.changes import by_identity
 from kgm.model.errors import NotFoundError, RefusedError
 from kgm.model.snapshot import GroupSnapshot
-from kgm.operations.rollout.spec import RolloutSpec, RolloutStep
-from kgm.operations.rollout.template import (
+from kgm.operations.rollout.commands.template import (
     CommandTarget,
     CommandTemplate,
     environment,
     one_of_each_process,
     refuse_shared_commands,
 )
+from kgm.operations.rollout.spec import RolloutSpec, RolloutStep
 
 
 def targets_of(spec: RolloutSpec, step: RolloutStep, number: int, group: GroupSnapshot) -> list[CommandTarget]:

@@ -13,7 +13,7 @@ from kgm.client.transport.deadline import Deadline
 from kgm.model.errors import RefusedError, TimedOutError, UsageError
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.operations.kubernetes.pods import Kubectl
-from kgm.operations.rollout.template import CommandTemplate
+from kgm.operations.rollout.commands.template import CommandTemplate
 
 
 def group(*members):

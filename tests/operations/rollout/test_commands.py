@@ -9,9 +9,9 @@ import sys
 
 import pytest
 
-from kgm.operations.rollout import commands
-from kgm.operations.rollout.commands import OUTPUT_BYTES, CommandResult, RunningCommand
-from kgm.operations.rollout.processes import process_mark
+from kgm.operations.rollout.commands import running
+from kgm.operations.rollout.commands.processes import process_mark
+from kgm.operations.rollout.commands.running import OUTPUT_BYTES, CommandResult, RunningCommand
 from kgm.operations.watch.timekeeper import SystemTimekeeper
 from tests.waiting import until
 
@@ -131,7 +131,7 @@ def test_what_cannot_be_ended_does_not_hold_kgm_up(monkeypatch):
     """As a process of another user; here no signal arrives at all."""
     command = start("sleep 600", timeout_ms=0)
     with monkeypatch.context() as patched:
-        patched.setattr(commands, "_GRACE_MS", 50)
+        patched.setattr(running, "_GRACE_MS", 50)
         patched.setattr(RunningCommand, "_signal", lambda *_: None)
         result = end(command)
     os.killpg(command.pid, signal.SIGKILL)

@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kgm.model.errors import RefusedError
-from kgm.operations.rollout.template import CommandTarget, CommandTemplate, environment
+from kgm.operations.rollout.commands.template import CommandTarget, CommandTemplate, environment
 from tests import ROOT
 from tests.operations.rollout.interpreters import Interpreters
 

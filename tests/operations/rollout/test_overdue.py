@@ -8,8 +8,8 @@ import time
 
 import pytest
 
+from kgm.operations.rollout.commands.processes import process_mark
 from kgm.operations.rollout.journal import JournalKind, read_journal
-from kgm.operations.rollout.processes import process_mark
 from tests import KGM
 from tests.operations.rollout.units import JoinedUnits, environment, kgm
 from tests.waiting import until

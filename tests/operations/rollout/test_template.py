@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from kgm.model.errors import RefusedError, UsageError
-from kgm.operations.rollout.template import (
+from kgm.operations.rollout.commands.template import (
     CommandTarget,
     CommandTemplate,
     by_command,

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
-from kgm.operations.rollout.processes import all_processes, descendants, of_session
+from kgm.operations.rollout.commands.processes import all_processes, descendants, of_session
 
 #: How much of the end of the output is kept.
 OUTPUT_BYTES: Final = 4096
