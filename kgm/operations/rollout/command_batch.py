@@ -62,13 +62,20 @@ class CommandBatch:
     def was_begun(self, identity: str) -> bool:
         return identity in self._begun
 
-    def running_elsewhere(self) -> bool:
-        """Whether a command that an earlier run started is still running."""
-        return any(
-            mark is not None and process_mark(pid) == mark
-            for name in self.unfinished
-            for pid, mark in self._begun[name].processes.items()
-        )
+    def running_elsewhere(self) -> list[str]:
+        """Members whose command an earlier run started, and which is still running."""
+        return [name for name in self.unfinished if self._begun[name].is_running]
+
+    def wait_for_earlier(self, waits: Callable[[Callable[[], bool]], bool]) -> None:
+        """Wait for commands that an earlier run started. waits: waits until a condition is true; False if it does not
+        become true in time. Raises PartialError if they still run then: a second command could stop another member
+        beside them."""
+        if not (names := self.running_elsewhere()):
+            return
+        whose = f"the command of {', '.join(names)} that an earlier run started"
+        self._emit(RolloutEventKind.NOTE, f"{whose} is still running: waiting for its end")
+        if not waits(lambda: not self.running_elsewhere()):
+            raise PartialError(f"{whose} is still running", hint="end it, or wait for its end; then --resume again")
 
     def skip(self, identities: Sequence[str]) -> None:
         """Drop the commands of members that no longer need one."""

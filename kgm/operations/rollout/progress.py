@@ -9,6 +9,7 @@ from typing import Any, Final
 from kgm.model.errors import UsageError
 from kgm.model.snapshot import GroupSnapshot
 from kgm.model.snapshot_json import snapshot_from_json
+from kgm.operations.rollout.commands.processes import process_mark
 from kgm.operations.rollout.expectation import StepCounts, StepExpectation
 from kgm.operations.rollout.journal import JournalKind, JournalLine, PlanMark
 from kgm.operations.rollout.spec import RolloutSpec, RolloutStep
@@ -32,6 +33,11 @@ class BegunCommand:
     processes: dict[int, str | None] = field(default_factory=dict)
     has_ended: bool = False
     is_success: bool = False
+
+    @property
+    def is_running(self) -> bool:
+        """Whether any of its processes still runs."""
+        return any(mark is not None and process_mark(pid) == mark for pid, mark in self.processes.items())
 
 
 @dataclass(slots=True, kw_only=True)

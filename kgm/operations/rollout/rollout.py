@@ -301,7 +301,7 @@ class Rollout:
         needs none. Raises PartialError if a command has failed, once all others have ended."""
         if batch.unfinished:
             # These were begun before kgm was killed: members that come back do not need a second command.
-            self._watch_until(lambda: not batch.running_elsewhere(), self._spec.limits.command_timeout_ms)
+            batch.wait_for_earlier(lambda is_over: self._watch_until(is_over, self._spec.limits.command_timeout_ms))
             if brings_back:
                 self._watch_until(
                     lambda: all(map(self._observation.has_restarted, batch.unfinished)), self._spec.restart_time_ms

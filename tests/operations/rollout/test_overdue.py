@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import signal
 import subprocess
 import time
@@ -48,15 +50,40 @@ def test_a_child_that_ignores_sigterm_does_not_restart_the_member_later(units, t
 
 
 def test_what_moved_to_another_session_is_waited_for_when_the_rollout_is_resumed(units, tmp_path):
-    late = f"setsid sh -c 'sleep 6; {units.command} restart $KGM_INSTANCE_ID' & wait"
-    ended = kgm(tmp_path, units.bootstrap, *words_of(units, late, "--command-timeout", "4s"))
+    goes_on = tmp_path / "goes-on"
+    late = (
+        f"setsid sh -c 'while [ ! -e {goes_on} ]; do sleep 0.1; done; {units.command} restart $KGM_INSTANCE_ID' & wait"
+    )
+    ended = kgm(tmp_path, units.bootstrap, *words_of(units, late, "--command-timeout", "2s"))
     assert ended.code == 7
     assert "did not finish within its time limit, and processes of it may still run" in ended.err
     (end,) = ends(units)
     assert end["remaining"]
     assert units.calls == []
+    again = ["rollout", "--yes", "--resume", str(tmp_path / "j.ndjson"), "-o", "ndjson"]
+    resumed = subprocess.Popen(
+        [*KGM, *again], env=environment(tmp_path, units.bootstrap), stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    for line in resumed.stdout:
+        if "is still running: waiting for its end" in line:
+            break
+    goes_on.touch()
+    out, err = resumed.communicate(timeout=60)
+    assert (resumed.returncode, units.calls) == (0, [("restart", "a")]), out + err
+
+
+def test_no_second_command_runs_while_the_first_still_runs(units, tmp_path):
+    late = f"setsid sh -c 'while [ -d {tmp_path} ]; do sleep 0.1; done' & wait"
+    ended = kgm(tmp_path, units.bootstrap, *words_of(units, late, "--command-timeout", "1s"))
+    assert ended.code == 7
+    (end,) = ends(units)
     resumed = kgm(tmp_path, units.bootstrap, "rollout", "--yes", "--resume", str(tmp_path / "j.ndjson"), "-o", "ndjson")
-    assert (resumed.code, units.calls) == (0, [("restart", "a")]), str(resumed)
+    for pid in end["remaining"]:
+        with contextlib.suppress(ProcessLookupError):  # one of its `sleep`
+            os.kill(int(pid), signal.SIGKILL)
+    assert (resumed.code, units.calls, ends(units)) == (7, [], [end]), str(resumed)
+    assert "the command of a that an earlier run started is still running" in resumed.err
 
 
 @pytest.mark.parametrize("is_on_failure", [False, True], ids=["the command", "the command of --on-failure"])

@@ -9,7 +9,8 @@ from tests.kafka.members import wait_settled
 from tests.kafka.versions import LONG_CONSUMER_SESSION
 from tests.operations.rollout.units import fleet, kgm
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.scenes]
+# Longer than the commands, which end after 300 s.
+pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.scenes, pytest.mark.timeout(400)]
 NAMES = ["app-1", "app-2", "app-3"]
 TOPIC, PARTITIONS = "replace-orders", 6
 #: The members' session is longer than their restart may take before it: nothing ends by itself within a test.
