@@ -8,6 +8,7 @@ from kgm.operations.bounce.group import live_group
 from kgm.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest, TopicPartitions
 from kgm.simulation.bounce import simulate
 from kgm.simulation.plan.bounce_plan import Plan
+from tests.kafka.versions import LONG_CONSUMER_SESSION
 from tests.server.wire_client import WireClient
 from tests.waiting import until
 
@@ -53,6 +54,7 @@ def open_partitions(snapshot: GroupSnapshot, plan: Plan) -> str:
 @pytest.mark.kafka
 def test_a_prediction_is_not_exact_while_a_new_topic_is_still_to_be_assigned(kafka):
     """With the next heartbeat after that a real broker wrote another target assignment."""
+    kafka.configure_group(GROUP, LONG_CONSUMER_SESSION)
     kafka.create_topics({ONE: 4})
     with WireClient(kafka.port) as client, connect(kafka.bootstrap) as cluster:
         plan = Plan(bounce=(join(client),), restart_time_ms=1_000)

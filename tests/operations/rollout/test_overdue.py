@@ -6,6 +6,7 @@ import contextlib
 import os
 import signal
 import subprocess
+import sys
 import time
 
 import pytest
@@ -38,6 +39,13 @@ def ends(units):
     return [one.data for one in read_journal(units.folder / "j.ndjson") if one.kind is JournalKind.COMMAND_END]
 
 
+def elsewhere(folder, script):
+    """A command that runs a script in a session of its own (setsid(1) is not everywhere), and waits for it."""
+    (folder / "script.sh").write_text(script)
+    (folder / "elsewhere.py").write_text(f"import os\nos.setsid()\nos.execvp('sh', ['sh', '{folder / 'script.sh'}'])\n")
+    return f"{sys.executable} {folder / 'elsewhere.py'} & wait"
+
+
 def test_a_child_that_ignores_sigterm_does_not_restart_the_member_later(units, tmp_path):
     late = f"(trap '' TERM; sleep 8; {units.command} restart $KGM_INSTANCE_ID) & wait"
     began_s = time.monotonic()
@@ -51,8 +59,8 @@ def test_a_child_that_ignores_sigterm_does_not_restart_the_member_later(units, t
 
 def test_what_moved_to_another_session_is_waited_for_when_the_rollout_is_resumed(units, tmp_path):
     goes_on = tmp_path / "goes-on"
-    late = (
-        f"setsid sh -c 'while [ ! -e {goes_on} ]; do sleep 0.1; done; {units.command} restart $KGM_INSTANCE_ID' & wait"
+    late = elsewhere(
+        tmp_path, f"while [ ! -e {goes_on} ]; do sleep 0.1; done; {units.command} restart $KGM_INSTANCE_ID"
     )
     ended = kgm(tmp_path, units.bootstrap, *words_of(units, late, "--command-timeout", "2s"))
     assert ended.code == 7
@@ -74,7 +82,7 @@ def test_what_moved_to_another_session_is_waited_for_when_the_rollout_is_resumed
 
 
 def test_no_second_command_runs_while_the_first_still_runs(units, tmp_path):
-    late = f"setsid sh -c 'while [ -d {tmp_path} ]; do sleep 0.1; done' & wait"
+    late = elsewhere(tmp_path, f"while [ -d {tmp_path} ]; do sleep 0.1; done")
     ended = kgm(tmp_path, units.bootstrap, *words_of(units, late, "--command-timeout", "1s"))
     assert ended.code == 7
     (end,) = ends(units)
