@@ -34,7 +34,7 @@ SHORTEST_SESSION_MS = 6_000
 _COOPERATIVE = "cooperative-sticky"
 #: Of how many members each is played as the only one that asks for the broker's assignor.
 _MOST_VOTERS = 3
-#: The share of draws that are played with each other interval that members or the broker may have.
+#: One in so many draws is played again with each other interval that members or the broker may have.
 _SHARE_OF_OTHERS = 3
 #: The fewest random draws that are played with each other library that members may run on.
 _ROUND = 10

@@ -83,6 +83,12 @@ class PredictedBounce:
     failed_gates: tuple[ConditionNotMet, ...]
     unread: PartialError | None = None
 
+    @property
+    def all_errors(self) -> tuple[KgmError, ...]:
+        """What a report of the bounce lists."""
+        unread = () if self.unread is None else (self.unread,)
+        return (*self.errors, *self.failed_gates, *unread)
+
 
 def simulate(
     group: GroupSnapshot | BounceGroup, plan: Plan, *, draws: int = DRAWS, seed: int = SEED,

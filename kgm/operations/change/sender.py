@@ -42,11 +42,11 @@ class ChangeSender(ABC, Generic[T]):
     """The requests that make one change to a group. The fields show what is known at any time, even after an exception
     or Ctrl-C.
 
-    codes: the error code of each target that has one in an answer. in_doubt: targets of a request that may have reached
-    the broker but brought no code for them; a code in a later answer does not remove the doubt, but a look before a
-    retry can (`see_not_carried_out`). lost: the targets in
-    doubt because an answer was lost or could not be decoded; for the others, the answer was an error for the whole
-    request. last_error: why the last attempt failed. refusal: the last error for a whole request."""
+    codes: the error code of each target that has one in an answer. in_doubt: targets of a request that may have
+    reached the broker but brought no code for them; a code in a later answer does not remove the doubt, but a look
+    before a retry can (`see_not_carried_out`). lost: the targets in doubt because an answer was lost or could not
+    be decoded; for the others, the answer was an error for the whole request. last_error: why the last attempt
+    failed. refusal: the last error for a whole request."""
 
     #: The name of the request.
     api: ClassVar[str]

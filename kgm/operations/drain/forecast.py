@@ -191,8 +191,8 @@ def _too_long(stopped_ms: int, limit_ms: int) -> str:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrainForecast:
     """groups: the most expensive first. unpredicted: groups that lose members but cannot be simulated, and groups that
-    cannot be described. errors: what could not be read or does not exist; with gates, also what
-    they need and could not be read. examined: how many groups were described."""
+    cannot be described. errors: what could not be read or does not exist; with gates, also what they
+    need and could not be read. examined: how many groups were described."""
 
     drain: Drain
     groups: tuple[DrainedGroup, ...]

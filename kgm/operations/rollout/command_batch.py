@@ -75,7 +75,7 @@ class CommandBatch:
         whose = f"the command of {', '.join(names)} that an earlier run started"
         self._emit(RolloutEventKind.NOTE, f"{whose} is still running: waiting for its end")
         if not waits(lambda: not self.running_elsewhere()):
-            raise PartialError(f"{whose} is still running", hint="end it, or wait for its end; then --resume again")
+            raise PartialError(f"{whose} is still running", hint="end it, or wait for its end")
 
     def skip(self, identities: Sequence[str]) -> None:
         """Drop the commands of members that no longer need one."""

@@ -446,10 +446,7 @@ class Rollout:
         except KeyboardInterrupt:
             interrupted_code = self._tools.interrupted_code()
         if progress.has_run:  # a command that is still running may change the group: kgm last saw it before that
-            error.facts = (
-                *error.facts,
-                self._where() if interrupted_code is None else self._how_far,
-            )
+            error.facts = (*error.facts, self._where() if interrupted_code is None else self._how_far)
         hint = error.hint or group_command("describe", spec.group_id)
         journal = shell_word(str(self._journal.path))
         error.hint = hint if is_final else f"{hint}; to continue: kgm rollout --resume {journal}"

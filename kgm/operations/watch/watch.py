@@ -121,9 +121,7 @@ class Watch:
             observer.show([self._final(group, EventKind.BREACH, reason) for group, reason in broken], now_ms)
             return True
         elsewhere = next((one.error for one in self.groups if isinstance(one.error, OtherClusterError)), None)
-        if (
-            elsewhere is not None
-        ):  # there is no more to see of these groups: that cluster may have others of their names
+        if elsewhere is not None:  # that cluster may have other groups of these names: there is no more to see
             self.error = elsewhere
             self._show_end(observer)
             return True

@@ -24,13 +24,12 @@ def bounce_page(predicted: PredictedBounce, plan_in_words: str, where: dict[str,
     snapshot, predictions = predicted.group, predicted.predictions
     owners = {holding.owner for prediction in predictions for holding in prediction.typical.holdings}
     colours = colours_of(owners)
-    errors = (*predicted.errors, *predicted.failed_gates, *([predicted.unread] if predicted.unread else []))
     return document(
         f"Planned bounce of {snapshot.group_id}",
         element("h1", f"Planned bounce of {snapshot.group_id}"),
         element("p", plan_in_words, class_="lead"),
         _about(snapshot, where),
-        *(element("p", str(error), class_="bad") for error in errors),
+        *(element("p", str(error), class_="bad") for error in predicted.all_errors),
         section("Prediction", _side_by_side(predictions), _caveats(predictions[0])),
         element("h3", "Owners"),
         legend(colours),
