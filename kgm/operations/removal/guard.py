@@ -63,7 +63,8 @@ _ENOUGH_COMMITS: Final = 12
 class GuardReport:
     """Verdicts by member id, for the members to be removed and others that were watched with them.
 
-    left: members that left the group in the meantime. seen: the ids of all members that any description has shown.
+    left: members that left the group in the meantime. replaced: members whose instance id belongs to another member by
+    now. seen: the ids of all members that any description has shown.
     Session timeouts by member id and the group's rebalance timeout are in ms, as far as they are known from the group's
     log or the broker. proofs_ms: how long kgm has to watch a member for a verdict that is certain
     (`Observation.proof_ms`), by member id."""
@@ -71,6 +72,7 @@ class GuardReport:
     liveness: Mapping[str, Liveness]
     watched_ms: int = 0
     left: frozenset[str] = frozenset()
+    replaced: frozenset[str] = frozenset()
     seen: frozenset[str] = frozenset()
     session_timeouts_ms: Mapping[str, int] = field(default_factory=dict)
     rebalance_timeout_ms: int | None = None
@@ -101,6 +103,7 @@ class GuardWatch:
         self._past: list[ActivityRecord] = []
         self._last_rebalance: RebalanceRecord | None = None
         self._left: set[str] = set()
+        self._replaced: set[str] = set()
         self._seen = {member.member_id for member in group.members}
         self._missing: list[str] = []
         self._committed = {
@@ -195,6 +198,7 @@ class GuardWatch:
             liveness={member_id: one.verdict(now_s) for member_id, one in self._observations.items()},
             watched_ms=round(self._watched_ms),
             left=frozenset(self._left),
+            replaced=frozenset(self._replaced),
             seen=frozenset(self._seen),
             session_timeouts_ms=sessions,
             rebalance_timeout_ms=max(timeouts, default=None),
@@ -354,6 +358,7 @@ class GuardWatch:
                 one.see_still_member(now_s)
             elif holder is not None:
                 one.see_return(holder)
+                self._replaced.add(member_id)
             else:
                 self._left.add(member_id)
 

@@ -285,6 +285,8 @@ def _unanswered(seen: _Evidence) -> Judgement:
     if seen.is_there:
         return Result.FAILED, f"{answered}, and it is still in the group", refusal.kafka_error
     gone = seen.unseen or "it is no longer in the group"
+    if seen.successor is not None:
+        gone = f"it is gone: {_left_alone(seen.successor)}"
     return Result.UNKNOWN, f"{answered}; {gone}; {seen.again}", refusal.kafka_error
 
 

@@ -321,7 +321,7 @@ class _Execution:
             self._prepared = self._prepared.with_verdicts(error.report, None)
             left, stale = error.report.left, error
         there = [one for one in batch if one.member_id not in left]
-        self._sender.see_not_carried_out(there)
+        self._sender.see_not_carried_out(one for one in there if one.member_id not in self._prepared.guard.replaced)
         if stale is not None:
             raise stale
         return there

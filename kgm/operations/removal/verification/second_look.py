@@ -77,5 +77,5 @@ def _with_life_from(last: GuardReport, repeated: GuardReport, plan: RemovalPlan)
     """The verdicts of the repeated watch, except for members that have shown signs of life since the first one."""
     return replace(
         repeated, liveness={**repeated.liveness, **_living(last, plan)}, left=repeated.left | last.left,
-        seen=repeated.seen | last.seen,
+        replaced=repeated.replaced | last.replaced, seen=repeated.seen | last.seen,
     )  # fmt: skip
