@@ -42,7 +42,7 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.register_profile(
         "kgm",
         derandomize=selection.is_usual_seed(),
-        max_examples=selection.sized(15, 100),
+        max_examples=selection.sized(5, 100),
         deadline=None,
         suppress_health_check=[HealthCheck.too_slow],
     )

@@ -31,7 +31,7 @@ RACKS = ("rack-a", "rack-b", "rack-c")
 
 #: How many sequences of rounds the comparisons with Kafka and with the slow versions play for each assignor: about 5.2
 #: cases each.
-SEQUENCES = sized(40, 200)
+SEQUENCES = sized(15, 200)
 
 
 def every_case(assignor: str) -> Iterator[Case]:

@@ -53,6 +53,7 @@ def _differs(name, case):
         return False
 
 
+@pytest.mark.few(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_it_does_not_matter_whether_what_is_owned_is_an_earlier_answer_as_it_came(name, monkeypatch):

@@ -14,7 +14,7 @@ from tests.selection import sized
 STICKY = ("sticky", "cooperative-sticky", "consumer-uniform")
 CLIENT = tuple(name for name in NAMES if not name.startswith("consumer-"))
 RACKS = st.sampled_from(["a", "b", "c"])
-few = functools.partial(settings, max_examples=sized(20, 60), deadline=None)
+few = functools.partial(settings, max_examples=sized(6, 60), deadline=None)
 
 
 @st.composite

@@ -137,7 +137,7 @@ def kgm(server, monkeypatch, tmp_path):
     return run_on
 
 
-@pytest.mark.few(26)
+@pytest.mark.few(10)
 @pytest.mark.parametrize("name", COMMANDS)
 @pytest.mark.parametrize("maker", FOREIGN)
 def test_a_command_works_with_the_versions_that_a_maker_publishes(kgm, maker, name):
@@ -150,7 +150,7 @@ def test_a_command_works_with_the_versions_that_a_maker_publishes(kgm, maker, na
     assert _SHOWN[name] in out
 
 
-@pytest.mark.few(30)
+@pytest.mark.few(12)
 @pytest.mark.parametrize("name", COMMANDS)
 @pytest.mark.parametrize("api", ASKED, ids=lambda api: api.name.lower())
 def test_a_broker_that_lacks_an_api_is_told_apart_by_one_line_that_names_it(kgm, api, name):

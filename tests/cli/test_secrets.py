@@ -206,7 +206,7 @@ def test_every_place_is_searched(kafka, tmp_path):
     assert tuple(places(kafka, tmp_path)) == PLACES
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("place", PLACES)
 def test_no_secret_of_a_file_is_printed_or_stored(kafka, write, home, tmp_path, capfd, place):
     path = write(places(kafka, tmp_path)[place])

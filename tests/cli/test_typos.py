@@ -20,6 +20,7 @@ from tests.needs import needs
 LOGS = "segments:tests/data/offsets-log/plain"
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize(
     ("words", "message", "hint"),
     [

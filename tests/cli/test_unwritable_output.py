@@ -44,7 +44,7 @@ def natural(words):
     return FINDINGS.get(words, 0)
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_every_write_may_fail(words, cluster, folder, monkeypatch):  # noqa: F811
     line = arguments(words, cluster, folder)

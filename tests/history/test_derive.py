@@ -57,6 +57,7 @@ def same(one, other):
         assert not differing, (name, next(iter(differing.items())))
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("seed", range(FIRST, FIRST + sized(1, 20)))
 @pytest.mark.slow
@@ -67,6 +68,7 @@ def test_any_cut_gives_the_same_tables(kind, seed):
     same(derive(raw).tables, piecewise(raw, cuts, again=draw.randrange(30)))
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_order_and_repetition_of_rows_change_nothing():
     raw = whole_log("plain")

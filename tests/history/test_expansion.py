@@ -145,6 +145,7 @@ def test_gigabytes_in_a_small_file_are_refused_before_they_are_there(command, tm
     assert peak_kib < MOST_KIB
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "kind",
     [lambda: commits(165_000), lambda: groups(40_000), lambda: consumers(40_000), lambda: members(1, 250_000)],
@@ -164,6 +165,7 @@ def test_records_with_headers_are_bounded_too(tmp_path):
     assert peak_kib < MOST_KIB
 
 
+@pytest.mark.long
 def test_a_compressed_batch_has_no_more_records_than_one_that_is_not():
     batch = parse_batch(zipped([(b"", b"")] * (MAX_PACKED_RECORDS + 1)))
     with pytest.raises(DecodeError, match=f"{MAX_PACKED_RECORDS + 1} records, more than {MAX_PACKED_RECORDS}"):

@@ -30,7 +30,7 @@ def decoded(decode, *arguments, **options):
         return None
 
 
-@pytest.mark.few(60)
+@pytest.mark.few(20)
 @each
 def test_messages(cls):
     seen = survived = 0
@@ -71,6 +71,7 @@ def test_memory_stays_in_proportion(cls):
             assert peak < 300 * size, (version, prefix, filler, peak)
 
 
+@pytest.mark.few(42)
 @pytest.mark.parametrize(
     ("cls", "count"),
     sized(list(zip(MESSAGES, itertools.cycle(COUNTS))), list(itertools.product(MESSAGES, COUNTS))),

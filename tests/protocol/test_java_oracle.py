@@ -50,6 +50,7 @@ def test_versions_and_keys_are_those_of_the_schema():
             assert schema["apiKey"] == cls.API_KEY
 
 
+@pytest.mark.few(63)
 @each_message
 def test_what_kgm_writes_kafka_reads_and_writes_again(cls, oracle):
     for version in versions(cls):
@@ -62,6 +63,7 @@ def test_what_kgm_writes_kafka_reads_and_writes_again(cls, oracle):
             assert codec.decode(cls, data, version) == message
 
 
+@pytest.mark.few(63)
 @each_message
 def test_what_kafka_writes_kgm_reads_and_writes_again(cls, oracle):
     for version in versions(cls):
@@ -74,6 +76,7 @@ def test_what_kafka_writes_kgm_reads_and_writes_again(cls, oracle):
             assert codec.encode(message, version) == data, (version, value)
 
 
+@pytest.mark.few(42)
 @each_message
 def test_damaged_bytes_that_kgm_takes_kafka_takes_alike(cls, oracle):
     """kgm is the stricter of the two, and only so: Kafka also takes lengths below -1 as null, puts U+FFFD for bad

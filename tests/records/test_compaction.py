@@ -360,6 +360,7 @@ def history(log, seed, length=60):
     return open_in
 
 
+@pytest.mark.few(6)
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(20))
 def test_any_history_means_the_same_after_any_compaction(tmp_path, seed):
@@ -409,6 +410,7 @@ def compacted_until(directory, monkeypatch, dies_at, error=None):
     return log, False
 
 
+@pytest.mark.few(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_a_crash_at_any_moment_of_a_compaction_loses_nothing(tmp_path, monkeypatch, seed):

@@ -24,6 +24,7 @@ def read(directory):
         return found, log.recovered
 
 
+@pytest.mark.few(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["plain", "compacted", "synthetic"])
 def test_a_log_opens_with_a_prefix_or_not_at_all(tmp_path, kind, monkeypatch):

@@ -611,6 +611,7 @@ def test_a_group_is_stable_when_the_last_static_member_is_back(version, rolling)
 # -- groups that are empty for a while
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("protocol", GroupProtocol)
 @pytest.mark.parametrize("committed", [3, None], ids=["offsets", "no offsets"])
 def test_an_empty_group_is_kept_if_it_has_offsets(protocol, committed):

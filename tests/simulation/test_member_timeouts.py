@@ -24,7 +24,7 @@ def with_sessions(group, sessions_ms):
     )
 
 
-@settings(max_examples=sized(25, 200))
+@settings(max_examples=sized(8, 200))
 @given(st.lists(st.integers(6, 90), min_size=3, max_size=3), st.integers(0, 2), st.integers(0, 120))
 def test_whether_a_restart_is_noticed_depends_on_the_session_of_that_member(sessions_s, which, restart_s):
     """A static member that is silent is removed when its own session ends, and at no other time (KIP-345)."""
@@ -41,7 +41,7 @@ def test_whether_a_restart_is_noticed_depends_on_the_session_of_that_member(sess
         assert (expired, draw.rebalances) == ([], 0)
 
 
-@settings(max_examples=sized(10, 100))
+@settings(max_examples=sized(5, 100))
 @given(st.permutations([10_000, 45_000, 90_000]))
 def test_each_dead_member_is_missed_for_as_long_as_its_own_session(sessions_ms):
     group = with_sessions(made_up(), sessions_ms)

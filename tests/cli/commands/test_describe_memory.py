@@ -75,6 +75,7 @@ def peak(output, view, count, **more):
         tracemalloc.stop()
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     ("output", "view"),
     [*((output, DescribeView.MEMBERS) for output in ("json", "ndjson", "yaml", "csv", "name", "table")),

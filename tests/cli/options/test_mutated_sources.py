@@ -189,11 +189,13 @@ def check_structure(check, kind, count):
     check(make, words, lambda _: mutated(document).map(lambda found: json.dumps(found).encode()), count)
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("kind", BYTES)
 def test_damaged_bytes(check, kind):
     check_bytes(check, kind, 4)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("kind", STRUCTURES)
 def test_damaged_structure(check, kind):
     check_structure(check, kind, 4)
@@ -223,6 +225,7 @@ def test_many_damaged_structures(check, kind):
     check_structure(check, kind, 250)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("key", "value", "code"),
     [("generation", 2**31, 2), ("generation", 2**31 - 1, 2), ("generation", 2**31 - 2**20 - 1, 0),

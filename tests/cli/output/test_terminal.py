@@ -191,6 +191,7 @@ def group(name: str, members: int) -> GroupSnapshot:
     return GroupSnapshot(group_id=name, type="classic", state="Stable", assignor="range", members=found)
 
 
+@pytest.mark.few(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("width", [None, 80, 50])
 def test_ten_thousand_members_take_a_moment(monkeypatch, width):

@@ -408,7 +408,7 @@ class Coordination(RuleBasedStateMachine):
 
 
 Coordination.TestCase.settings = settings(
-    max_examples=sized(15, 120),
+    max_examples=sized(5, 120),
     stateful_step_count=40,
     report_multiple_bugs=False,
     deadline=None,

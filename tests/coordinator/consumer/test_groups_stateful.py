@@ -497,7 +497,7 @@ class RegexMembers(Members):
 
 for machine in (Members, RegexMembers):
     machine.TestCase.settings = settings(
-        max_examples=sized(15, 120),
+        max_examples=sized(5, 120),
         stateful_step_count=30,
         derandomize=is_usual_seed(),
         report_multiple_bugs=False,

@@ -15,6 +15,7 @@ from kgm.java.timeline_hash_map import TimelineOrder
 ALIKE = ("AaAa", "AaBB", "BBAa", "BBBB")
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("seed", range(12))
 def test_members_in_the_order_of_java_s_maps_as_they_come_and_go(seed):
     """Many of them share a bucket and a slot; some are put in again under the same id, after others."""

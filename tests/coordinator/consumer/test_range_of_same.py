@@ -56,6 +56,7 @@ def compared(monkeypatch):
     return seen
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("seed", range(20))
 def test_members_come_and_go(compared, seed):
     """Static ones and dynamic ones, fewer and more than there are partitions; some name a topic that does not exist."""

@@ -56,6 +56,7 @@ def both(group, twin, member_id):
     return before, after
 
 
+@pytest.mark.few(50)
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("seed", range(30))
 def test_members_on_their_way_to_changing_targets(version, seed):

@@ -47,7 +47,7 @@ def compared(monkeypatch):
     return seen
 
 
-@pytest.mark.few(8)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("seed", range(24))
 def test_members_come_and_go(compared, seed):
     """From few members to more than 48, where the table of the hash map follows from their number alone; their targets

@@ -82,6 +82,7 @@ def test_lines_mean_what_the_plain_expressions_say(seed):
     }  # fmt: skip
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize(
     "part",
     [

@@ -113,6 +113,7 @@ def test_the_evidence_says_where_the_session_timeout_is_from(raw):
     assert derive(raw).tables["silver_seat"].to_pylist()[0]["session_timeout_ms"] is None
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.slow
 def test_what_a_log_shows_of_its_sessions_is_the_same_however_it_is_cut(seed):

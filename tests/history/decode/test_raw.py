@@ -142,7 +142,7 @@ def test_a_record_of_more_than_a_mebibyte():
     assert raw_records(4, found).to_pylist() == expected(4, found)
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("worth_it", [1, 400])
 @pytest.mark.parametrize("size", [3, 300])
 @pytest.mark.parametrize("seed", range(sized(1, 3)))
@@ -199,7 +199,7 @@ def of_batches(data, from_offset=0):
     return expected(4, found), None
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("chunk", [1, 20_000, 1 << 24])
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.slow

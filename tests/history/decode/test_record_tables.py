@@ -106,6 +106,7 @@ def test_whole_records_of_each_kind(kind, version):
     assert None not in scalar(pairs).values()
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize(("kind", "version"), EVERY)
 @pytest.mark.slow
 def test_damaged_records_of_each_kind(kind, version):
@@ -120,7 +121,7 @@ def test_damaged_records_of_each_kind(kind, version):
 
 
 @given(seed=st.integers(0, 2**32), kinds=st.lists(st.sampled_from(EVERY), min_size=1, max_size=25))
-@settings(max_examples=sized(20, 60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=sized(6, 60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @pytest.mark.slow
 def test_any_mixture_of_records_whole_and_damaged(seed, kinds):
     rng = random.Random(seed)
@@ -129,7 +130,7 @@ def test_any_mixture_of_records_whole_and_damaged(seed, kinds):
 
 
 @given(st.lists(st.tuples(st.binary(max_size=12) | st.none(), st.binary(max_size=40) | st.none()), max_size=20))
-@settings(max_examples=sized(20, 100), deadline=None)
+@settings(max_examples=sized(6, 100), deadline=None)
 @pytest.mark.slow
 def test_any_bytes(pairs):
     assert columnar(pairs) == scalar(pairs)

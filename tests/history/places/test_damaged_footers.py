@@ -13,7 +13,7 @@ from kgm.history.places.parquet import opened_parquet
 from tests.cli.options.test_mutated_sources import dump, store
 from tests.selection import first_seed, sized
 
-COUNT = sized(1_500, 40_000)
+COUNT = sized(400, 40_000)
 
 
 def damaged(data, draw):

@@ -275,6 +275,7 @@ def test_a_whole_log_is_complete_and_tells_every_kind():
     assert absorbed == {True, False}
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.slow
 def test_compaction_takes_certainty_but_never_truth(seed):

@@ -103,6 +103,7 @@ def test_what_is_accepted_fits_into_memory(command, tmp_path):
     assert peak_kib < MOST_KIB
 
 
+@pytest.mark.long
 def test_a_file_counts_once_however_often_it_is_named(tmp_path):
     """A manifest may name it by many paths, and a folder have links to it."""
     store = empty_store(tmp_path)

@@ -10,7 +10,7 @@ from tests.history.truth.lives import World
 from tests.history.truth.scores import Scores
 from tests.selection import first_seed, sized
 
-FIRST, LIVES = first_seed(), sized(10, 30)
+FIRST, LIVES = first_seed(), sized(5, 30)
 
 
 @pytest.mark.slow

@@ -160,6 +160,7 @@ def test_pieces_are_together_what_prometheus_client_writes_at_once(write, read, 
     assert sum(row.name == "kgm_partition_lag" for family in read(text) for row in family.samples) == 12_345
 
 
+@pytest.mark.long
 def test_a_series_takes_little_memory():
     lag = GroupSeries(most=10**6)._partition_lag
     tracemalloc.start()

@@ -64,6 +64,7 @@ def test_the_price_is_the_time_until_others_have_the_partitions_of_a_member_that
         assert 2 * (session_ms - 4_000) <= died_ms <= 2 * session_ms + 8 * 6_000
 
 
+@pytest.mark.long
 def test_few_restarts_are_no_evidence_of_rare_ones():
     """To expect one of 400 restarts beyond those seen takes as many."""
     assert any("399 are needed" in text for text in advice().caveats)

@@ -101,6 +101,7 @@ def test_a_regular_expression_takes_only_what_matches(mocker):
     assert "cannot match the regular expression of b" in preview_moves(before, ["a-1"]).notes[0]
 
 
+@pytest.mark.few(9)
 @pytest.mark.parametrize("size", range(3, 30))
 def test_in_consumer_groups_the_engine_does_what_the_preview_tells(size):
     """Listed as by a broker whose group was larger once; test_preview_reality.py asks a real one."""

@@ -61,7 +61,7 @@ def state(coordinator):
         ("end", True, Producer(1, 0)),
     ],
 )
-@settings(max_examples=sized(50, 300))
+@settings(max_examples=sized(16, 300))
 @given(compaction_bytes=st.sampled_from([1, 500, COMPACTION_BYTES]), steps=st.lists(STEPS, max_size=40))
 def test_a_replay_gives_the_state_that_the_whole_history_gives(compaction_bytes, steps):
     log, live = MemoryShardLog(compaction_bytes), engine()

@@ -20,7 +20,7 @@ from tests.server.wire.requests import INFO, VERBS
 
 STORIES = story.load()
 #: Of the runs between the newest and the oldest versions of a story, so many-th is played.
-EVERY = sized(4, 1)
+EVERY = sized(8, 1)
 THEMES = sorted({one.theme for one in STORIES})
 
 _LOG = "tests/coordinator/classic, and the lockstep with Kafka's coordinator"

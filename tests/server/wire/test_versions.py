@@ -12,7 +12,7 @@ from tests.server.wire.brokers import real_of, served
 from tests.server.wire.play import HUNG_UP, Server, play_all
 
 THEMES = ("heartbeat", "join", "leave", "static", "sync", "groups")
-STORIES = [one for one in story.load() if one.theme in THEMES and one.broker == "quick"][:: sized(6, 1)]
+STORIES = [one for one in story.load() if one.theme in THEMES and one.broker == "quick"][:: sized(12, 1)]
 VERSIONS = sized(["2.8.2"], ["2.4.1", "2.8.2", "3.3.2", "3.6.2", "3.9.1"])
 #: Brokers before 3.1 take a client id that is null for the word.
 WORDED = {"2.4.1": {"join: A null client id"}, "2.8.2": {"join: A null client id"}}

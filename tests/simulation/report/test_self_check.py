@@ -113,6 +113,7 @@ def rebalanced(members, topics, assignor, library, generation, chance):
     return members
 
 
+@pytest.mark.few(9)
 @pytest.mark.parametrize(
     ("library", "assignor"),
     [(library, name) for name in ASSIGNORS for library in LIBRARIES if has_assignor(library, name)],
@@ -264,6 +265,7 @@ def of_broker(assignor, *shares, topics=None):
     return replace(group, members=tuple(named))
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("assignor", ["uniform", "range"])
 @pytest.mark.parametrize("size", [1, 2, 3, 5])
 def test_no_assignment_of_the_broker_is_called_different(assignor, size):

@@ -20,6 +20,7 @@ def predicted(group=None, draws=12, **plan):
     return simulate(streams_group() if group is None else group, Plan(**plan), draws=draws)
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("standbys", [0, 1])
 @pytest.mark.parametrize(
     ("plan", "members"),

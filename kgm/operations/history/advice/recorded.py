@@ -102,7 +102,9 @@ def _require_times(rows: Sequence[RebalanceRow]) -> None:
 
 
 def _rebalance_timeout(subscriptions: Mapping[str, Subscribed]) -> int:
-    return max((each.rebalance_timeout_ms for each in subscriptions.values()), default=_REBALANCE_TIMEOUT_MS)
+    # Records of Kafka 0.10.0 have none.
+    known = [each.rebalance_timeout_ms for each in subscriptions.values() if each.rebalance_timeout_ms > 0]
+    return max(known, default=_REBALANCE_TIMEOUT_MS)
 
 
 def _subscriptions(history: History, group_id: str, group_type: str) -> dict[str, Subscribed]:

@@ -140,7 +140,7 @@ def test_every_alarm_and_advice_has_its_keys(answer):
         assert each["advised_ms"] is None or each["verdict"] in ("raise", "lower", "keep")
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "command",
     [
@@ -169,6 +169,7 @@ def test_every_format_of_every_question(asked, command):
             assert out
 
 
+@pytest.mark.long
 def test_generation_that_was_lost_on_the_way_finds_the_rebalance_that_lost_it(answer):
     lost = next(each for each in answer("rebalances")["rebalances"] if each["lost_rounds"])
     data = answer("explain", lost["group_id"], "--generation", str(lost["generation_before"] + 1))

@@ -21,7 +21,7 @@ START = 1_795_233_802_736
 def generation(number, at, **owned):
     members = [
         MemberMetadata(
-            member_id=name, client_id=name, session_timeout=10_000,
+            member_id=name, client_id=name, session_timeout=10_000, rebalance_timeout=60_000,
             subscription=encode_subscription(Subscription(topics=("t",))),
             assignment=encode_assignment(MemberAssignment(partitions={"t": partitions})),
         )

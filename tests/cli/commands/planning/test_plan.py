@@ -135,6 +135,7 @@ def test_by_default_members_restart_one_by_one_and_nothing_moves(tmp_path, capsy
     assert [one["costs"]["handovers"] for one in plans if one["flags"] == first["flags"]] == [0]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("word", ["stopped", "moves", "handovers", "rebalances", "duration"])
 def test_each_objective_has_a_name(word, kgm):
     code, out, _ = kgm("static", "--minimise", word, "-o", "json")

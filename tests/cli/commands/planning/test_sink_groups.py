@@ -33,6 +33,7 @@ def kgm(tmp_path, capsys):
     return ask
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("words", "scenario_of"), COMMANDS)
 def test_sink_groups_have_a_table_and_json(kgm, words, scenario_of):
     document = json.loads(kgm((WORKERS, A, B), *words, "-o", "json"))

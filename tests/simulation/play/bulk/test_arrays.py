@@ -28,7 +28,7 @@ def exchanges(draw):
     return draw(owners), draw(st.lists(st.tuples(owners, times), min_size=1, max_size=4))
 
 
-@settings(max_examples=sized(25, 150))
+@settings(max_examples=sized(8, 150))
 @given(exchanges())
 def test_an_exchange_is_what_members_do_one_by_one(situation):
     before, rounds = situation
@@ -59,7 +59,7 @@ def test_an_exchange_is_what_members_do_one_by_one(situation):
     assert vars(ledger.write_back()) == vars(one_by_one)
 
 
-@settings(max_examples=sized(25, 150))
+@settings(max_examples=sized(8, 150))
 @given(
     st.lists(st.integers(NO_MEMBER, len(MEMBERS) - 1), min_size=1, max_size=8),
     st.lists(st.tuples(st.integers(0, len(MEMBERS) - 1), st.sets(st.integers(0, 9)), st.floats(0, 500)), max_size=12),

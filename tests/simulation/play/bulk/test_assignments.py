@@ -92,7 +92,7 @@ def assert_equal(start, library, before, waited=None):
     return owners
 
 
-@settings(max_examples=sized(50, 300))
+@settings(max_examples=sized(16, 300))
 @given(claimed())
 def test_what_is_computed_is_what_the_assignor_answers(situation):
     start, library, before = situation
@@ -102,7 +102,7 @@ def test_what_is_computed_is_what_the_assignor_answers(situation):
 
 
 @pytest.mark.long
-@settings(max_examples=sized(33, 200))
+@settings(max_examples=sized(11, 200))
 @given(claimed())
 def test_sequences_of_what_is_computed(situation):
     """Members give up what they are not assigned, until nothing changes; then one leaves, and one is new."""

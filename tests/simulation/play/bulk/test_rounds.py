@@ -56,20 +56,21 @@ def situations(draw, statics=(0, 0, 0, 1, ALL)):
     )  # fmt: skip
 
 
-@settings(max_examples=sized(25, 150))
+@settings(max_examples=sized(8, 150))
 @given(situations())
 def test_a_draw_in_bulk_is_the_draw_of_events(situation):
     snapshot, plan, seed, timing = situation
     assert_equal(snapshot, plan, seed=seed, timing=timing)
 
 
-@settings(max_examples=sized(20, 100))
+@settings(max_examples=sized(6, 100))
 @given(situations(statics=(1, 2, ALL)))
 def test_a_draw_with_static_members_in_bulk_is_the_draw_of_events(situation):
     snapshot, plan, seed, timing = situation
     assert_equal(snapshot, plan, seed=seed, timing=timing)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("stop", list(Stop))
 @pytest.mark.parametrize("library", ["java", "librdkafka"])
 @pytest.mark.parametrize(("at_once", "restart_time_ms"), sized([(3, 5_000)], [(1, 5_000), (3, 5_000), (1, 40_000)]))
@@ -102,7 +103,7 @@ def test_static_members_restart_between_rebalances_of_dynamic_ones(assignor, res
     assert runner.bulk.played >= 12
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("assignor", ["range", "roundrobin", "sticky"])
 @pytest.mark.parametrize("library", ["java", "librdkafka", "both"])
 @pytest.mark.parametrize("restart_time_ms", sized([5_000], [5_000, 90_000]))
@@ -119,7 +120,7 @@ def test_a_rolling_bounce_of_dynamic_members_is_played_in_bulk(assignor, library
     assert runner.bulk.played >= 20, (runner.bulk.played, runner.bulk.failed)
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("library", ["java", "librdkafka", "both"])
 @pytest.mark.parametrize("restart_time_ms", sized([5_000], [5_000, 90_000]))
 @pytest.mark.parametrize("heartbeat_interval_ms", [None, 1_000])
@@ -152,6 +153,7 @@ def test_a_rebalance_in_which_several_members_leave_or_join_before_others_notice
     assert runner.bulk.played, runner.bulk.failed
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("seed", range(sized(2, 12)))
 def test_a_cooperative_group_with_messages_that_are_slow(seed):
     """A slow SyncGroup is refused when the next rebalance has begun; its member does not learn what it was assigned,
@@ -164,7 +166,7 @@ def test_a_cooperative_group_with_messages_that_are_slow(seed):
     assert runner.bulk.played
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("heartbeat_interval_ms", [200, 300, 600])
 @pytest.mark.parametrize("library", ["java", "librdkafka"])
 def test_members_that_heartbeat_again_before_they_join_or_while_they_sync(library, heartbeat_interval_ms):

@@ -78,13 +78,14 @@ def situations(draw):
     )  # fmt: skip
 
 
-@settings(max_examples=sized(33, 200))
+@settings(max_examples=sized(11, 200))
 @given(situations())
 def test_a_draw_in_bulk_is_the_draw_of_events(situation):
     snapshot, plan, seed, kind = situation
     assert_equal(snapshot, plan, seed=seed, timing=kind)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("assignor", ["uniform", "range"])
 @pytest.mark.parametrize("library", ["java", "librdkafka"])
 @pytest.mark.parametrize("restart_time_ms", sized([5_000], [500, 5_000, 90_000]))
@@ -99,6 +100,7 @@ def test_most_heartbeats_of_a_rolling_bounce_are_played_in_bulk(assignor, librar
     assert share > 0.8, share
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("version", "assignor"),
     sized(list(zip(VERSIONS, itertools.cycle(ASSIGNORS))), list(itertools.product(VERSIONS, ASSIGNORS))),
@@ -112,6 +114,7 @@ def test_brokers_of_each_release(version, assignor):
     assert runner.bulk.heartbeats_applied > 8 * 20
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("seed", range(sized(6, 60)))
 def test_epochs_that_begin_while_members_reconcile(seed, monkeypatch):
     """Several processes stop and start at a time, some of them before they have reached their targets, whose partitions
@@ -222,6 +225,7 @@ def test_a_session_that_ends_while_all_stand_by_begins_an_epoch():
         assert_equal(group, plan, seed=f"ends {seed}")
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("seed", range(sized(5, 40)))
 def test_a_batch_that_begins_while_members_give_up_partitions(seed, monkeypatch):
     """The session of a killed process has ended just before: there are rebalance timers."""
@@ -234,6 +238,7 @@ def test_a_batch_that_begins_while_members_give_up_partitions(seed, monkeypatch)
     assert_equal(group, plan, seed=f"batch {seed}")
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("assigned_every_ms", [0, 1_000, 7_000, 15_000])
 def test_members_that_learn_of_an_epoch_before_it_has_a_target_assignment(assigned_every_ms):
     """Only so often does the coordinator compute one, and several members leave and come back meanwhile."""
@@ -257,6 +262,7 @@ def test_processes_that_are_killed_are_missed(membership):
     assert runner.bulk.heartbeats_applied > 100
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("seed", range(sized(1, 8)))
 @pytest.mark.parametrize("kind", EXTREME_TIMINGS)
 def test_unusual_timings(kind, seed):
@@ -268,6 +274,7 @@ def test_unusual_timings(kind, seed):
     assert runner.bulk.heartbeats_applied > 100
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("assignor", ["uniform", "range"])
 @pytest.mark.parametrize("seed", [*range(sized(1, 10)), *SEEDS_OF_RARE_EVENTS])
 def test_slow_messages_between_frequent_heartbeats(seed, assignor, monkeypatch):
