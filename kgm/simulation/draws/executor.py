@@ -22,8 +22,8 @@ from kgm.simulation.draws.task import Playable
 
 T = TypeVar("T")
 R = TypeVar("R")
-#: Processes are started when the remaining draws will take this long, or when this much time was already spent playing
-#: in this process. Each costs about 0.3 s of CPU.
+#: Processes are started when the remaining draws will take this much CPU, or when this much was already spent playing
+#: in this process. Each costs about 0.3 s of CPU. No clock decides: more processes make a busy machine busier.
 _WORTH_S = 1.0
 _PATIENCE_S = 3.0
 #: How often the time limit is checked while processes play.
@@ -136,10 +136,12 @@ class ParallelDrawExecutor:
                     self._on_draw(done, len(tasks))
                     yield draw
                 return
-            started_s = time.monotonic()
+            began_s = time.thread_time()
             draw = playable.play_task(tasks[done])
-            self._last_s = time.monotonic() - started_s
-            self._played_s += self._last_s
+            took_s = time.thread_time() - began_s
+            if self._played_s:  # the first one pays for what is computed once
+                self._last_s = took_s
+            self._played_s += took_s
             done += 1
             self._on_draw(done, len(tasks))
             yield draw
