@@ -19,9 +19,14 @@ from kgm.text.durations import show_duration
 from kgm.text.names import in_order
 from kgm.text.wording import many, some
 
-#: This many takeovers of one instance id within this window mean that two processes fence each other.
+#: This many takeovers of one instance id within this window mean that two processes fence each other, if they ran at
+#: the same time.
 _DUPLICATE_COUNT: Final = 3
 _DUPLICATE_WINDOW_MS: Final = 120_000
+#: Where that cannot be seen, as many with no more than this between two of them, or more of them, may be that as well.
+#: Others are restarts.
+_RESTLESS_MS: Final = 5_000
+_RESTLESS_COUNT: Final = 5
 _OFTEN_COUNT: Final = 6
 _OFTEN_WINDOW_MS: Final = 600_000
 #: Older events are not recent.
@@ -57,18 +62,25 @@ class _GoneMember:
 
 def duplicate_instance_ids(facts: GroupFacts) -> Iterator[Finding]:
     """One instance id that is taken over repeatedly without a rebalance, by processes that run at the same time and
-    fence each other. Restarts of a single process do not count."""
+    fence each other. A few restarts of a single process do not count; of many in a short time the log does not show
+    whether it was one process that crashes or several, as a new process keeps the host of the first."""
     for name, takeovers in sorted(_takeovers(facts).items()):
         latest_ms = takeovers[-1].at_ms
         recent = [one for one in takeovers if latest_ms - one.at_ms <= _DUPLICATE_WINDOW_MS]
-        is_duplicate = len(recent) >= _DUPLICATE_COUNT and ran_together([(one.at_ms, one.host) for one in recent])
-        if not is_duplicate or facts.now_ms - latest_ms > _RECENT_MS:
+        if len(recent) < _DUPLICATE_COUNT or facts.now_ms - latest_ms > _RECENT_MS:
+            continue
+        is_certain = ran_together([(one.at_ms, one.host) for one in recent])
+        is_quick = latest_ms - recent[0].at_ms <= (len(recent) - 1) * _RESTLESS_MS
+        if not is_certain and not is_quick and len(recent) < _RESTLESS_COUNT:
             continue
         hosts = in_order({one.host for one in recent if one.host})
         span = show_duration(max(1, -(-(latest_ms - recent[0].at_ms) // 1000)) * 1000)  # whole seconds, rounded up
         yield facts.finding(
-            "duplicate-instance-id", Severity.ERROR,
-            f"several processes use group.instance.id {name}, and each fences the one before",
+            "duplicate-instance-id", Severity.ERROR if is_certain else Severity.WARNING,
+            f"several processes use group.instance.id {name}, and each fences the one before"
+            if is_certain
+            else f"group.instance.id {name} is taken over again and again: by several processes that use it, or by one "
+            "that keeps restarting",
             f"{len(recent)} takeovers within {span}", f"from {some(hosts)}", about=[name],
             run=("watch", "--interval", "1s"),
         )  # fmt: skip

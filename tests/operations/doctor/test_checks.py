@@ -298,6 +298,15 @@ def test_one_instance_id_and_several_processes():
     assert found(recorded=one_host) == []  # and so are three
     moving = [record(40_000 - i * 10_000, 3, member("seat-1", start=i, client_host=f"10.0.0.{i}")) for i in range(4)]
     assert found(recorded=moving) == []  # each in a new pod
+    for count, every_ms, span in (
+        (4, 1_000, "2s"),
+        (6, 20_000, "1m20s"),
+    ):  # of one host, which a new process keeps until a rebalance
+        many = [record(120_000 - i * every_ms, 3, member("seat-1", start=i)) for i in range(count)]
+        (one,) = found(recorded=many)
+        assert (one.check, one.severity, one.about) == ("duplicate-instance-id", "warning", ("seat-1",))
+        assert "by several processes that use it, or by one that keeps restarting" in one.message
+        assert one.evidence[0] == f"{count - 1} takeovers within {span}"
     assert found(recorded=[replace(each, at_ms=each.at_ms - 2 * HOUR) for each in past]) == []
 
 

@@ -17,7 +17,7 @@ VERSIONS = sized(["2.8.2"], ["2.4.1", "2.8.2", "3.3.2", "3.6.2", "3.9.1"])
 #: Brokers before 3.1 take a client id that is null for the word.
 WORDED = {"2.4.1": {"join: A null client id"}, "2.8.2": {"join: A null client id"}}
 #: A run counts if the broker speaks the versions of its requests; of so many it does, at least.
-MOST_RUNS = sized(100, 700)
+MOST_RUNS = sized(60, 700)
 
 
 def play(address):
