@@ -16,7 +16,7 @@ from kgm.cli.options.broker_settings import parse_settings
 from kgm.cli.options.shared_options import with_options
 from kgm.cli.options.words import listed_ids
 from kgm.clients.table import known_library
-from kgm.model.broker_version import BrokerVersion
+from kgm.model.broker_version import NEWEST, OLDEST, BrokerVersion
 from kgm.model.errors import UsageError
 from kgm.operations.bounce.request import BounceRequest
 from kgm.operations.bounce.units import UnitKind
@@ -155,7 +155,7 @@ PLAN_OPTIONS: Final[Mapping[str, PlanOption]] = {
     ),
     "kafka_version": _row(
         _VERSION, "--kafka-version",
-        help="Simulate brokers of this version: 2.8, 3.9, 3.9+new (with the new coordinator), 4.3.",
+        help=f"Simulate brokers of this release, from {OLDEST} to {NEWEST}, or 3.9+new (with the new coordinator).",
     ),
 }  # fmt: skip
 #: The options of a bounce that can actually be run: all but the what-ifs.
