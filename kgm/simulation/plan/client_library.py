@@ -41,6 +41,14 @@ def played_as(library: ClientLibrary | None) -> Library | None:
     return None if library is None or library.name is None else _BY_NAME.get(library.name)
 
 
+def consumer_of(library: Library | None, assignor: str) -> Library:
+    """The library whose consumers are played in a group with this assignor: Java's for one that is not known, and for
+    librdkafka with `sticky`, which it does not have."""
+    if library is None or (library is Library.LIBRDKAFKA and assignor == STICKY):
+        return Library.JAVA
+    return library
+
+
 def may_forget(snapshot: GroupSnapshot, stated: str | None = None) -> bool:
     """Whether members may fail to report in a rebalance which partitions they had, although the assignor asks for it.
 

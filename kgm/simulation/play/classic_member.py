@@ -3,6 +3,8 @@
 The rules are those of AbstractCoordinator and ConsumerCoordinator (Java) and of rdkafka_cgrp.c (librdkafka).
 Differences between the two are data in `client_profiles`, or branches here that name the library."""
 
+from collections.abc import Mapping
+
 from kgm.assignors import is_cooperative
 from kgm.coordinator.contract.outcome import Request
 from kgm.java.hash_map import DEFAULT_CAPACITY
@@ -58,6 +60,11 @@ class ScriptedClassicMember(ScriptedMember):
         self.last_join_ms = float("-inf")
         #: Whether it has sent a heartbeat in this life.
         self.has_beaten = False
+        #: When it knows the topics that it subscribes to, and whether it has asked for those of the others.
+        self.knows_topics_at_ms = float("-inf")
+        self.has_led = False
+        #: Whether it leads the current generation, and has left out topics that it did not know.
+        self.has_left_out = False
 
     def _first_period_ms(self) -> float:
         return heartbeat_period_ms(self.profile, self.world.timing.heartbeat_interval_ms, self.chance)
@@ -69,6 +76,10 @@ class ScriptedClassicMember(ScriptedMember):
     # -- joining
 
     def _begin(self) -> None:
+        span = self.profile.topics_ms
+        if span is not None and not self.world.knows_topics_first:
+            least_ms, most_ms = span
+            self.knows_topics_at_ms = self.world.clock.now_ms + least_ms + (most_ms - least_ms) * self.chance.random()
         self._join()
 
     def _join_soon(self, delay_ms: float, *, at_once: bool = False) -> None:
@@ -168,16 +179,20 @@ class ScriptedClassicMember(ScriptedMember):
         world = self.world
         self.next_action = None
         rows: list[SyncGroupRequestAssignment] = []
+        self.has_left_out = False
         if leading is not None and not self._can_lead(leading):
             self._leave_and_return()
             return
         if leading is not None and not leading.skip_assignment:
             members = [world.cache.decode_member(self.assignor, row) for row in leading.members]
-            group = world.group
+            group, known = world.group, self.known_topics
+            wanted = () if known is group.topics else {topic for member in members for topic in member.topics}
+            self.has_left_out = any(topic in group.topics and topic not in known for topic in wanted)
+            self.has_led = True
             assigned = assignments(
                 self.assignor,
                 members,
-                group.topics,
+                known,
                 self.spec.assigner(self.assignor),
                 group.listing_capacity or DEFAULT_CAPACITY,
                 has_scala_maps=world.behavior.has_scala_maps,
@@ -198,6 +213,16 @@ class ScriptedClassicMember(ScriptedMember):
             assignments=rows,
         )
         world.send(self, request, self.profile.sync_version, self._on_sync)
+
+    @property
+    def known_topics(self) -> Mapping[str, int]:
+        """The topics that it can assign now."""
+        topics, world = self.world.group.topics, self.world
+        if self.profile.topics_ms is None or world.knows_topics_first:
+            return topics
+        if world.clock.now_ms < self.knows_topics_at_ms:
+            return {}
+        return topics if self.has_led else {name: topics[name] for name in topics if name in self.spec.topics}
 
     def _can_lead(self, leading: JoinGroupResponse) -> bool:
         """Whether it can read the subscriptions: kafka-go can only read those that end with the user data
@@ -249,6 +274,9 @@ class ScriptedClassicMember(ScriptedMember):
         self.owned = {topic: tuple(numbers) for topic, numbers in assigned.items() if numbers}
         if lost and self.keeps_while_joining:
             self._join_soon(self.takes_ms(self.profile.revoke), at_once=True)
+        if self.has_left_out:
+            wait_ms = max(self.knows_topics_at_ms - world.clock.now_ms, 0.0)
+            self._join_soon(wait_ms + self.takes_ms(self.profile.react), at_once=True)
         if self.profile.beats_while_syncing:
             self._beat_at(self.last_beat_ms + self.period_ms)
         else:

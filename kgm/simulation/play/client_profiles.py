@@ -31,6 +31,9 @@ class ClientProfile:
     joins_after_fetches: it also does not join a rebalance before they have ended, and sends no heartbeats meanwhile.
     beats_after_fetches: it sends heartbeats only between two fetches. lost_ms: how long a member that the group has
     removed waits before it joins as a new one.
+    topics_ms: from the first JoinGroup of a process until it knows the topics, for a library that joins without waiting
+    for them; a leader leaves out the topics that it does not know, and assigns again when it knows them. None: a leader
+    knows all topics.
     In a consumer group: names_itself_when_closed: when a static member is closed, it announces with its instance id
     that it will return; without the id the broker refuses this, and the member owns its partitions until its session
     ends. retries_ms: the first and the longest wait before a process that the broker refuses (UNRELEASED_INSTANCE_ID)
@@ -54,6 +57,7 @@ class ClientProfile:
     joins_after_fetches: bool = False
     beats_after_fetches: bool = False
     lost_ms: float = 0.0
+    topics_ms: Span | None = None
     names_itself_when_closed: bool = True
     retries_ms: Span | None = None
 
@@ -127,8 +131,10 @@ _OTHERS = (
     _like_java(Library.KAFKAJS, 5, 3, 3, 3, fetch_ms=5_000.0, beats_after_fetches=True),
     # consumer.js: static members leave too (`kgm.clients.table`). A refused member fails, but its heartbeats continue.
     _like_java(Library.PLATFORMATIC, 9, 5, 4, 5, retries_ms=(1_000.0, 1_000.0)),
-    # coordinator/base.py
-    _like_java(Library.KAFKA_PYTHON, 7, 5, 4, 5),
+    # coordinator/base.py. coordinator/consumer.py: _perform_assignment does not wait for metadata. cluster.py: ttl puts
+    # retry_backoff_ms (100 ms) between the first request of a process, which has no topics, and the one that has them;
+    # measured: the topics are known 69 to 101 ms after the first JoinGroup.
+    _like_java(Library.KAFKA_PYTHON, 7, 5, 4, 5, topics_ms=(50.0, 110.0)),
     # protocol/group.py
     _like_java(Library.AIOKAFKA, 5, 3, 1, 1),
 )

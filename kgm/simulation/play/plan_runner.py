@@ -11,7 +11,7 @@ from kgm.model.assignment import Partitions
 from kgm.model.errors import TimedOutError
 from kgm.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan, Stop
-from kgm.simulation.plan.client_library import STICKY, Library
+from kgm.simulation.plan.client_library import consumer_of
 from kgm.simulation.plan.new_members import new_members
 from kgm.simulation.plan.starting_group import StartingGroup, StartingMember
 from kgm.simulation.play.bulk import BULK_FROM, HEARTBEATS_FROM, BulkPlayer, bulk_player_of
@@ -96,8 +96,7 @@ class PlanRunner:
         self.world.watcher = self.bulk
 
     def _scripted(self, member: StartingMember) -> ScriptedMember:
-        """A member of an unknown library is simulated as a Java consumer; librdkafka does not have `sticky`."""
-        library = Library.JAVA if member.library is None or self.group.assignor == STICKY else member.library
+        library = consumer_of(member.library, self.group.assignor)
         is_consumer = self.group.protocol is GroupProtocol.CONSUMER
         kind = ScriptedConsumerMember if is_consumer else ScriptedClassicMember
         return kind(self.world, member, PROFILES[library])
@@ -134,6 +133,8 @@ class PlanRunner:
         records = seed_records(group, leader.spec, world.image, START_MS - 60_000, world.behavior, world.cache)
         for member in self.members:
             member.be_member()
+        if isinstance(leader, ScriptedClassicMember):
+            leader.has_led = True
         by_heartbeat = sorted(self.members, key=lambda member: member.extended_ms)
         world.load(records, now=Millis(int(by_heartbeat[0].extended_ms)))
         for member in by_heartbeat:

@@ -48,6 +48,9 @@ from kgm.text.wording import many
 
 #: When a plan starts. Late enough that earlier events have positive times too.
 START_MS = 1_000_000
+#: How often processes know the topics before they join although their library does not wait for them
+#: (`ClientProfile.topics_ms`): they subscribe with a pattern, or the application has asked for the topics.
+_TOPICS_FIRST_SHARE = 0.25
 #: How long before the group is loaded its offsets were committed.
 _COMMITTED_BEFORE_MS = 60_000
 
@@ -151,6 +154,7 @@ class World:
         self._streams: dict[str, RandomStream] = {}
         self.id_chance = random.Random(seed + "/ids")  # noqa: S311
         self.map_order = MapOrder(random.Random(seed + "/maps").shuffle)  # noqa: S311
+        self.knows_topics_first = RandomStream(seed + "/topics", "").random() < _TOPICS_FIRST_SHARE
         self.timing = timing(self.chance, heartbeat_interval_ms, group.sessions_ms()[0])
         self.clock = VirtualClock(START_MS)
         self.cache = SubscriptionCache() if cache is None else cache
@@ -165,8 +169,7 @@ class World:
         self.was_empty = False
         self.requests = 0
         self.fenced: list[str] = []
-        self.refused_joins = 0
-        self.in_flight = 0
+        self.refused_joins = self.in_flight = 0
         #: Whether a classic group is in a rebalance, and whether its new assignment has not been written yet.
         self.is_rebalancing = self.awaits_assignment = False
         #: Members that still have something to do before the group can be stable.

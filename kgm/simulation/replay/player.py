@@ -12,7 +12,7 @@ from kgm.model.assignment import Partitions, count
 from kgm.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
 from kgm.records.record import Record
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Stop
-from kgm.simulation.plan.client_library import HEARTBEAT_INTERVAL_MS, STICKY, Library, played_as
+from kgm.simulation.plan.client_library import HEARTBEAT_INTERVAL_MS, consumer_of, played_as
 from kgm.simulation.plan.starting_group import StartingGroup, StartingMember
 from kgm.simulation.play.classic_member import ScriptedClassicMember
 from kgm.simulation.play.client_profiles import PROFILES, ClientProfile
@@ -176,7 +176,7 @@ class Replay:
 
     def _scripted(self, process: RecordedProcess) -> ScriptedMember:
         spec = _starting_member(self.recorded, process)
-        library = Library.JAVA if spec.library is None or self.recorded.assignor == STICKY else spec.library
+        library = consumer_of(spec.library, self.recorded.assignor)
         is_consumer = self.recorded.protocol is GroupProtocol.CONSUMER
         kind = ScriptedConsumerMember if is_consumer else ScriptedClassicMember
         return kind(self.world, spec, PROFILES[library])
@@ -191,6 +191,8 @@ class Replay:
         seeds = seed_records(group, leader.spec, world.image, START_MS - 60_000, world.behavior)
         for member in present:
             member.be_member()
+        if isinstance(leader, ScriptedClassicMember):
+            leader.has_led = True
         by_heartbeat = sorted(present, key=lambda member: member.extended_ms)
         world.load(seeds, now=Millis(int(by_heartbeat[0].extended_ms)))
         for member in by_heartbeat:

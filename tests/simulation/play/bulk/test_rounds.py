@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kgm.model.client_library import stated_library
 from kgm.model.snapshot import TopicSnapshot
 from kgm.simulation.plan.bounce_plan import Plan, Rolling, Stop, WhatIf
-from kgm.simulation.plan.synthetic_group import synthetic_group
+from kgm.simulation.plan.synthetic_group import newly_assigned, synthetic_group
 from kgm.simulation.play.timing import EXTREME_TIMINGS, DrawTiming, OneByOne
 from tests.selection import sized
 from tests.simulation.groups import DYNAMIC, STATIC, ids, made_up
@@ -101,6 +101,26 @@ def test_static_members_restart_between_rebalances_of_dynamic_ones(assignor, res
     runner = assert_equal(group, Plan(bounce=ids(group)[:12], rolling=Rolling(), restart_time_ms=restart_time_ms))
     assert runner.bulk is not None
     assert runner.bulk.played >= 12
+
+
+@pytest.mark.parametrize("assignor", ["range", "cooperative-sticky"])
+def test_a_leader_that_does_not_know_all_topics_is_played_by_events(assignor):
+    """Members of kafka-python, two of three of which subscribe to one of two topics: a new leader leaves the other one
+    out at first, and one that subscribes to both is played in bulk."""
+    topics = [TopicSnapshot(name=name, partitions=40) for name in ("orders", "b")]
+    group = synthetic_group(20, topics, DYNAMIC, assignor)
+    rows = [
+        replace(m, client_library=stated_library("kafka-python"), topics=(("b",), ("orders",), ("orders", "b"))[n % 3])
+        for n, m in enumerate(group.members)
+    ]
+    group = newly_assigned(replace(group, members=tuple(rows)))
+    played = 0
+    for seed in range(6):
+        plan = Plan(bounce=ids(group), rolling=Rolling(), restart_time_ms=5_000)
+        runner = assert_equal(group, plan, seed=f"{seed}")
+        assert runner.bulk is not None
+        played += runner.bulk.played
+    assert played
 
 
 @pytest.mark.few(1)
