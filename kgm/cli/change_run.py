@@ -56,6 +56,8 @@ class ChangeRun(ABC, Generic[P, R]):
         self._group_ids = group_ids
         self._dry_run, self._yes, self._audit = dry_run, yes, audit
         self._notices = Notices()
+        #: The result as text, once there is one.
+        self._text = ""
 
     # -- what each command defines
 
@@ -129,6 +131,8 @@ class ChangeRun(ABC, Generic[P, R]):
         except KeyboardInterrupt:
             if invocation.has_changed():
                 self._notices.note(f"interrupted after {self._changed}{self._in_the_audit_log()}")
+                if not self._audit:
+                    self._notices.write(self._text)
             else:
                 self._notices.note(f"interrupted: {self._nothing} of {self._place}")
             raise
@@ -196,6 +200,8 @@ class ChangeRun(ABC, Generic[P, R]):
             ) from error
         if report.has_changed:
             invocation.mark_changed()
+        if report.unrecorded_because is not None:
+            self._audit = False
         return report
 
     def _phase(self) -> Callable[[str], AbstractContextManager[object]]:
@@ -204,6 +210,7 @@ class ChangeRun(ABC, Generic[P, R]):
         return lambda text: progress(self._options, text)
 
     def _in_the_audit_log(self) -> str:
+        """A clause that says where the results are; empty if they are not in the audit log."""
         if not self._audit:
             return ""
         groups = " ".join(shell_word(f"--group={group_id}") for group_id in self._group_ids)
@@ -244,6 +251,7 @@ class ChangeRun(ABC, Generic[P, R]):
         from kgm.cli.output.streams import write_stdout
 
         failure: OutputError | None = None
+        self._text = text
         try:
             is_read = write_stdout(text)
         except OutputError as problem:

@@ -58,10 +58,10 @@ _OF_HISTORY = (
 _OF_OUTPUT = (
     "When stdout cannot be written (a full disk, a closed descriptor), the code says whether something was changed: 7 if",
     "something was removed or may have been, 1 if not. A closed pipe is not an error, and does not change the code. After a",
-    "removal the result is then printed on stderr, and it is in the audit log in any case. When stderr cannot be written the",
-    "code stays, and the errors are printed on stdout; a question that cannot be shown is not asked (6). An error that ends",
-    "a command before it has a result keeps its code. Tested by `tests/cli/test_unwritable_output.py` and",
-    "`tests/cli/commands/test_remove_members_output.py`, in which every write fails.",
+    "removal the result is then printed on stderr. It is in the audit log as well, unless a warning says that it is not, or",
+    "with `--no-audit`. When stderr cannot be written the code stays, and the errors are printed on stdout; a question that",
+    "cannot be shown is not asked (6). An error that ends a command before it has a result keeps its code. Tested by",
+    "`tests/cli/test_unwritable_output.py` and `tests/cli/commands/test_remove_members_output.py`, in which every write fails.",
 )
 #: Replaced by a group of two static members, a and b, for this case only.
 GROUP, TOPIC, FREE = "{group}", "orders", "127.0.0.1:1"

@@ -16,13 +16,15 @@ R = TypeVar("R", bound=OneResult)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeReport(Generic[R]):
     """results: one for each id, in the order of the request. error: one for the run, None if all succeeded. exit_code:
-    what the command exits with. interrupted: by Ctrl-C after a request was sent."""
+    what the command exits with. interrupted: by Ctrl-C after a request was sent. unrecorded_because: why the outcome is
+    not in the audit log, which is also a warning; None if it is, or if no log is kept."""
 
     results: tuple[R, ...]
     exit_code: int
     error: KgmError | None = None
     warnings: tuple[str, ...] = ()
     interrupted: bool = False
+    unrecorded_because: str | None = None
 
     @property
     def has_changed(self) -> bool:
@@ -52,8 +54,9 @@ class PreparedChange(ABC, Generic[R]):
         """One error for the whole run; its facts list what was not done, and why, and what does not exist."""
 
     def report(
-        self, results: Sequence[R], warnings: Sequence[str] = (), *, is_dry_run: bool = False, interrupted: bool = False
-    ) -> ChangeReport[R]:
+        self, results: Sequence[R], warnings: Sequence[str] = (), *, is_dry_run: bool = False,
+        interrupted: bool = False, unrecorded_because: str | None = None,
+    ) -> ChangeReport[R]:  # fmt: skip
         """The outcome of a run. Its error is the first of `errors` if the exit code is that one's."""
         code = exit_code(results, ignore_missing=self.request.ignore_missing)
         if self.errors and not code:
@@ -62,9 +65,12 @@ class PreparedChange(ABC, Generic[R]):
         error = next((one for one in self.errors[:1] if one.exit_code == code), None)
         if code and error is None:
             error = self.summary(results, code, is_dry_run=is_dry_run)
+        if unrecorded_because is not None:
+            warnings = (f"the outcome is not in the audit log: {unrecorded_because}", *warnings)
         return ChangeReport(
-            results=tuple(results), exit_code=code, error=error, warnings=tuple(warnings), interrupted=interrupted
-        )
+            results=tuple(results), exit_code=code, error=error, warnings=tuple(warnings), interrupted=interrupted,
+            unrecorded_because=unrecorded_because,
+        )  # fmt: skip
 
 
 def summary_of(

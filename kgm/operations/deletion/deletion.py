@@ -294,9 +294,9 @@ class _Deletion:
         results = self._wait_for_returns(results)
         present = [one for one in results if one.target.is_there]
         self._record.write_results([(one.result, one.error, one.note) for one in present])
-        unwritten = self._record.unwritten_because
-        warnings = [] if unwritten is None else [f"the outcome is not in the audit log: {unwritten}"]
-        return self._prepared.report(results, warnings, interrupted=self._interrupted)
+        return self._prepared.report(
+            results, interrupted=self._interrupted, unrecorded_because=self._record.unwritten_because
+        )
 
     def _change(self, group_id: str, targets: list[DeletionTarget]) -> None:
         """Raises KgmError if nothing was sent for this group, or if the broker refused a whole request."""

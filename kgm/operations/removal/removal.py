@@ -292,7 +292,9 @@ class _Execution:
         results = self._wait_for_returns(results)
         present = [one for one in results if one.target.member is not None]
         self._record.write_results([(one.result, one.error, one.note) for one in present])
-        return self._prepared.report(results, self._warnings(), interrupted=self._interrupted)
+        return self._prepared.report(
+            results, self._warnings(), interrupted=self._interrupted, unrecorded_because=self._record.unwritten_because
+        )
 
     def _look_again(self) -> frozenset[str]:
         """The ids of members that have left since. Raises KgmError if nothing may be sent."""
@@ -383,9 +385,6 @@ class _Execution:
         return results
 
     def _warnings(self) -> tuple[str, ...]:
-        warnings = []
-        if self._record.unwritten_because is not None:
-            warnings.append(f"the outcome is not in the audit log: {self._record.unwritten_because}")
         if self._sender.version is not None and self._sender.version < REASON_VERSION:
-            warnings.append("this broker takes no reason (LeaveGroup v5, Kafka 3.2); it was left out")
-        return tuple(warnings)
+            return ("this broker takes no reason (LeaveGroup v5, Kafka 3.2); it was left out",)
+        return ()

@@ -11,8 +11,10 @@ import os
 import pathlib
 import pty
 import random
+import resource
 import signal
 import subprocess
+import sys
 import threading
 import uuid
 from dataclasses import dataclass
@@ -21,13 +23,14 @@ import pytest
 
 from kgm.cli.main import finish, run
 from kgm.client import connect
+from kgm.operations.audit.audit_log import AuditLog
 from kgm.protocol.apis import ApiKey
 from tests import KGM
 from tests.cli.environment import bare
 from tests.cli.failing_streams import CLOSE, Failure, failing_streams
 from tests.client.conftest import form, group, proxy, server  # noqa: F401  (fixtures)
 from tests.client.faults import BlackHole, Edit
-from tests.client.joiners import form_group
+from tests.client.joiners import form_group, leave_dead_group
 from tests.needs import needs
 from tests.selection import sized
 from tests.waiting import until
@@ -195,6 +198,75 @@ def test_a_reader_that_has_gone_leaves_the_code_and_the_result_to_stderr(server,
     (line,) = [line for line in err.splitlines() if line.startswith("a ")]
     assert "removed" in line.split()
     assert "Traceback" not in err
+
+
+# -- an audit log that takes the intent, and not the outcome -----------------------------------------------------------
+
+
+def change_of(command, server, group_id):  # noqa: F811
+    """Form a group that the command changes: (the words after kgm, how the line with the result begins)."""
+    if command == "delete-groups":
+        leave_dead_group(server.port, group_id, "orders")
+        return [command, group_id, "-b", server.bootstrap, "--yes", "--idle-for", "0s"], group_id
+    form_group(server, group_id, ("a",), "orders")[0].close()
+    return [command, group_id, "-b", server.bootstrap, "--yes", "-i", "a", *ASSUMED], "a "
+
+
+def start_without_room(command, server, group_id, tmp_path, log, stdout):  # noqa: F811
+    """kgm, for whose files the kernel has a limit: (process, how the line with the result begins)."""
+    words, _ = change_of(command, server, f"g-{uuid.uuid4().hex[:10]}")
+    assert shell("", words, tmp_path)[0] == 0
+    most_bytes = log.stat().st_size + len(log.read_bytes().splitlines()[0]) + 100
+    words, begin = change_of(command, server, group_id)
+    env = {**bare(), "XDG_STATE_HOME": str(tmp_path / "state"), "XDG_CACHE_HOME": str(tmp_path)}
+    env["PYTHONDONTWRITEBYTECODE"] = "1"  # Python would not notice that a file of compiled code was cut off
+    child = subprocess.Popen(
+        [*KGM, *words], stdin=subprocess.DEVNULL, stdout=stdout, stderr=subprocess.PIPE, text=True, env=env,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, most_bytes)),  # noqa: PLW1509
+    )  # fmt: skip
+    return child, begin
+
+
+def assert_only_stderr_has_it(err, begin, log, group_id):
+    assert "warning: the outcome is not in the audit log: " in err
+    assert outcomes(log, group_id) == []
+    assert "kgm audit" not in err
+    assert [one for one in err.splitlines() if one.startswith(begin) and "removed" in one.split()], err
+
+
+@pytest.mark.parametrize("command", ["remove-members", "delete-groups"])
+def test_results_that_no_file_has_are_on_stderr(command, server, group, state, tmp_path):  # noqa: F811
+    with pathlib.Path("/dev/full").open("w") as full:
+        child, begin = start_without_room(command, server, group, tmp_path, state, full)
+        _, err = child.communicate(timeout=60)
+    assert child.returncode == 7, err
+    assert "error: the output cannot be written: " in err
+    assert_only_stderr_has_it(err, begin, state, group)
+
+
+@pytest.mark.parametrize("command", ["remove-members", "delete-groups"])
+def test_results_that_no_file_has_are_on_stderr_after_ctrl_c(command, server, group, state, monkeypatch, capsys):  # noqa: F811
+    """Ctrl-C while the reader of stdout keeps kgm waiting."""
+    real, calls = AuditLog._append, []
+
+    def append(self, records):
+        calls.append(records)
+        if len(calls) == 2:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        real(self, records)
+
+    def interrupted(_text):
+        monkeypatch.undo()
+        raise KeyboardInterrupt
+
+    words, begin = change_of(command, server, group)
+    monkeypatch.setattr(AuditLog, "_append", append)
+    monkeypatch.setattr(sys.stdout, "write", interrupted)
+    code = run(words)
+    assert code == 130
+    _, err = capsys.readouterr()
+    assert "interrupted after" in err
+    assert_only_stderr_has_it(err, begin, state, group)
 
 
 def at_terminal(words, tmp_path, **streams):
