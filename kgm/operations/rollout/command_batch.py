@@ -23,7 +23,8 @@ _POLL_MS = 50
 class CommandBatch:
     """Commands for some members. Call `take_over`, `start`, `poll` until it returns True, then `check`.
 
-    is_stop: whether the commands stop members that another command starts again."""
+    is_stop: whether the commands stop members that another command starts again. has_run: whether kgm has begun to
+    start one of them."""
 
     def __init__(
         self, template: CommandTemplate, targets: Sequence[CommandTarget], tools: RolloutTools, limits: RolloutLimits,
@@ -37,6 +38,7 @@ class CommandBatch:
         self._waiting = {identity: members[0] for identity, members in self._members.items()}
         self._running: dict[str, tuple[RunningCommand, CommandRecord]] = {}
         self._results: dict[str, CommandResult] = {}
+        self.has_run = False
 
     # -- what an earlier run has done
 
@@ -104,6 +106,7 @@ class CommandBatch:
         self._begun[identity] = BegunCommand(member_ids=member_ids)
         record.write_intent()
         self._emit(RolloutEventKind.COMMAND, shell_line(argv), identity=identity, argv=tuple(argv))
+        self.has_run = True
         started = RunningCommand.start(
             argv, env=env, line=input_line(target), now_ms=self._tools.timekeeper.now_ms(),
             timeout_ms=self._limits.command_timeout_ms,

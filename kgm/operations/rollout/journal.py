@@ -70,6 +70,22 @@ class JournalLine:
     data: Mapping[str, Any]
 
 
+class UnwrittenLineError(PartialError):
+    """A line of the journal cannot be written, so nothing more may be done."""
+
+    def __init__(self, path: pathlib.Path, error: OSError) -> None:
+        self._why = f"the journal {path} cannot be written: {error.strerror or error}"
+        super().__init__(
+            f"{self._why}: the rollout has stopped", hint="free some space; commands that were running continue"
+        )
+
+    def as_refusal(self, *, then: str, group_id: str) -> RefusedError:
+        """The same error, if nothing was done before. then: what to do once there is space."""
+        return RefusedError(
+            f"nothing was done: {self._why}", hint=f"free some space{then}", group_id=group_id
+        )  # fmt: skip
+
+
 class RolloutJournal:
     """Appends to one file. Use `create` or `reopen` to get one. clock: seconds since the epoch."""
 
@@ -89,7 +105,7 @@ class RolloutJournal:
                 raise RefusedError(f"the journal {path} is not a regular file: nothing was done") from None
             raise RefusedError(
                 f"the journal {path} already exists: nothing was done",
-                hint=f"kgm rollout --resume {shell_word(str(path))}; or give another --journal",
+                hint=f"{resume_command(path)}; or give another --journal",
             ) from None
         except OSError as error:
             raise RefusedError(
@@ -117,20 +133,31 @@ class RolloutJournal:
         return cls(path, file)
 
     def write(self, kind: JournalKind, **data: Any) -> None:
-        """Append a line and flush it to disk. Raises PartialError, after which nothing more may be done."""
+        """Append a line and flush it to disk. Raises UnwrittenLineError; then no part of the line is in the file, so a
+        shorter one, such as why the rollout has stopped, can still follow."""
         line = json.dumps({"v": VERSION, "time": timestamp(self._clock()), "kind": str(kind), **data})
+        size = os.fstat(self._file).st_size
         try:
             write_all(self._file, line.encode("ascii") + b"\n")
             os.fsync(self._file)
         except OSError as error:
-            raise PartialError(
-                f"the journal {self.path} cannot be written: {error.strerror or error}: the rollout has stopped",
-                hint="free some space, then resume it; commands that were running continue",
-            ) from None
+            with contextlib.suppress(OSError):
+                os.ftruncate(self._file, size)
+            raise UnwrittenLineError(self.path, error) from None
+
+    def discard(self) -> None:
+        """Delete the file, which has no plan yet: nothing can be resumed from it, and its name can be used again."""
+        with contextlib.suppress(OSError):
+            self.path.unlink()
 
     def close(self) -> None:
         with contextlib.suppress(OSError):
             os.close(self._file)
+
+
+def resume_command(path: pathlib.Path) -> str:
+    """The command that continues the rollout of a journal."""
+    return f"kgm rollout --resume {shell_word(str(path))}"
 
 
 def read_journal(path: pathlib.Path) -> list[JournalLine]:

@@ -24,7 +24,7 @@ from kgm.operations.rollout.expectation import (
     shortfall,
     unknown_because,
 )
-from kgm.operations.rollout.journal import JournalKind
+from kgm.operations.rollout.journal import JournalKind, UnwrittenLineError, resume_command
 from kgm.operations.rollout.observation import SETTLED, changed_since, next_rebalance_ms
 from kgm.operations.rollout.progress import OpenStep, RolloutProgress, without_offsets
 from kgm.operations.rollout.spec import OnFailure, RolloutSpec, RolloutStep, StepKind
@@ -34,7 +34,6 @@ from kgm.operations.watch.events import EventKind
 from kgm.operations.watch.watched_group import AWAY, RECONCILING, STABLE
 from kgm.simulation.connect.group import delays_of, is_connect
 from kgm.text.durations import show_duration
-from kgm.text.shell import shell_word
 from kgm.text.wording import group_command, many
 
 #: Kafka's defaults, used if the group's timeouts cannot be read.
@@ -309,8 +308,10 @@ class Rollout:
         if brings_back:
             begun = [name for name in batch.to_run if batch.was_begun(name)]
             batch.skip([name for name in begun if self._observation.has_restarted(name)])
-        self._progress.has_run = True
-        batch.start()
+        try:
+            batch.start()
+        finally:
+            self._progress.has_run |= batch.has_run
         try:
             self._watch_until(batch.poll, None)
             batch.check()
@@ -428,12 +429,14 @@ class Rollout:
         """Write the journal and the events of a rollout that cannot continue, and run the --on-failure command. Ctrl-C
         meanwhile ends kgm as interrupted; the error is the same."""
         progress, spec = self._progress, self._spec
+        is_final = spec.on_failure is OnFailure.ABORT
         if progress.has_run and not isinstance(error, PartialError | ConditionNotMet):
             error = PartialError(error.message, facts=error.facts, hint=error.hint, group_id=spec.group_id)
         if not progress.has_run and isinstance(error, ConditionNotMet):
             error = RefusedError(f"nothing was done: {error.message}", facts=error.facts, group_id=spec.group_id)
+        if not progress.has_run and isinstance(error, UnwrittenLineError):
+            error = error.as_refusal(then=", then start it again" if is_final else "", group_id=spec.group_id)
         self._emit(RolloutEventKind.DEVIATION, "; ".join([error.message, *error.facts]))
-        is_final = spec.on_failure is OnFailure.ABORT
         with contextlib.suppress(KgmError):  # it may be why the rollout has stopped
             self._journal.write(
                 JournalKind.STOP, reason=error.message, facts=list(error.facts), exit_code=error.exit_code,
@@ -448,8 +451,7 @@ class Rollout:
         if progress.has_run:  # a command that is still running may change the group: kgm last saw it before that
             error.facts = (*error.facts, self._where() if interrupted_code is None else self._how_far)
         hint = error.hint or group_command("describe", spec.group_id)
-        journal = shell_word(str(self._journal.path))
-        error.hint = hint if is_final else f"{hint}; to continue: kgm rollout --resume {journal}"
+        error.hint = hint if is_final else f"{hint}; to continue: {resume_command(self._journal.path)}"
         return self._report(error, interrupted_code)
 
     def _interrupted(self, interruption: KeyboardInterrupt, code: int) -> KgmError:

@@ -22,7 +22,7 @@ from kgm.operations.change.operator import HumanOperator
 from kgm.operations.rollout.commands.template import CommandTarget
 from kgm.operations.rollout.events import RolloutObserver
 from kgm.operations.rollout.expectation import StepExpectation
-from kgm.operations.rollout.journal import JournalKind, PlanMark, RolloutJournal, read_journal
+from kgm.operations.rollout.journal import JournalKind, PlanMark, RolloutJournal, UnwrittenLineError, read_journal
 from kgm.operations.rollout.lock import rollout_lock, state_folder
 from kgm.operations.rollout.observation import SETTLED, GroupObservation, next_rebalance_ms
 from kgm.operations.rollout.progress import (
@@ -222,8 +222,15 @@ def run_rollout(planned: PlannedRollout, context: RolloutContext, journal_path: 
                 "operator": str(context.operator), "group": without_offsets(planned.group),
                 "foretold": planned.expected.to_json(),
             }  # fmt: skip
-            PlanMark.of(plan, spec.commands).keep(context.folder, run)
-            journal.write(JournalKind.PLAN, **plan)
+            try:
+                PlanMark.of(plan, spec.commands).keep(context.folder, run)
+                journal.write(JournalKind.PLAN, **plan)
+            except BaseException as error:
+                journal.discard()
+                PlanMark.drop(context.folder, run)
+                if isinstance(error, UnwrittenLineError):
+                    raise error.as_refusal(then=", then start it again", group_id=spec.group_id) from None
+                raise
             report = _run(spec, RolloutProgress(left=planned.group, overall=planned.expected), context, journal)
             if report.error is None:
                 PlanMark.drop(context.folder, run)
@@ -295,7 +302,10 @@ def resume_rollout(path: pathlib.Path, context: RolloutContext, changes: ResumeC
             )
         journal = RolloutJournal.reopen(path)
         try:
-            journal.write(JournalKind.RESUME, operator=str(context.operator), commands=recorded.spec.commands)
+            try:
+                journal.write(JournalKind.RESUME, operator=str(context.operator), commands=recorded.spec.commands)
+            except UnwrittenLineError as error:
+                raise error.as_refusal(then=", then resume it again", group_id=group_id) from None
             report = _run(recorded.spec, recorded.progress, context, journal)
             if report.error is None:
                 PlanMark.drop(context.folder, recorded.run)

@@ -159,7 +159,7 @@ def test_a_step_is_not_over_while_the_log_may_have_more(for_ms):
         before=group_of(4, "a-1"), expected=EXPECTED,
         commands={"a": BegunCommand(member_ids={"a": "a-1"}, has_ended=True, is_success=True)},
     )  # fmt: skip
-    progress = RolloutProgress(left=opened.before, overall=None, open_step=opened)
+    progress = RolloutProgress(left=opened.before, overall=None, open_step=opened, has_run=True)
     limits = RolloutLimits(settle_ms=0, step_timeout_ms=100_000)
     report, _ = run(clock, cluster, limits, progress, Interrupted(clock, for_ms))
     if for_ms < limits.step_timeout_ms:
@@ -179,7 +179,7 @@ def test_a_step_is_over_when_the_application_is_settled(limit_ms):
         before=replace(group_of(4, "a-1"), is_settled=True), expected=EXPECTED,
         commands={"a": BegunCommand(member_ids={"a": "a-1"}, has_ended=True, is_success=True)},
     )  # fmt: skip
-    progress = RolloutProgress(left=opened.before, overall=None, open_step=opened)
+    progress = RolloutProgress(left=opened.before, overall=None, open_step=opened, has_run=True)
     limits = RolloutLimits(settle_ms=0, step_timeout_ms=limit_ms, accept_unseen=True)
     report, told = run(clock, cluster, limits, progress)
     took_ms = clock.now_ms() - began_ms

@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import errno
 import json
 import os
 import random
+import resource
 import shutil
 import stat
+import subprocess
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kgm.cli.main import run
-from kgm.model.errors import RefusedError, UsageError
+from kgm.model.errors import PartialError, RefusedError, UsageError
 from kgm.operations.rollout.journal import JournalKind, RolloutJournal, read_journal
 from kgm.operations.rollout.session import ResumeChanges, open_journal
 from kgm.operations.rollout.spec import RolloutCommands
+from tests import KGM
+from tests.cli.environment import bare
 from tests.client.joiners import form_group
 
 FLAGS = ("--settle", "0s", "--interval", "100ms", "--restart-time", "200ms", "--step-timeout", "1s", "--draws", "2")
@@ -298,3 +303,84 @@ def resumed(lines, folder, server):
         patch.setenv("XDG_STATE_HOME", str(folder / f"state-{random.randrange(10**9)}"))
         words = ["--exec", "false", "--accept-unseen", "--timeout", "5s"]
         assert run(["rollout", "--yes", "--resume", str(path), "-b", server.bootstrap, *words]) in (0, 2, 6, 7, 8)
+
+
+# -- a journal that cannot be written ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def limited(server, group, form, tmp_path):
+    """Run a rollout whose files may have so many bytes: (exit code, stderr). Its commands write to the file `ran`."""
+    form(*NAMES)
+    environment = {**bare(), "XDG_STATE_HOME": str(tmp_path / "state"), "XDG_CACHE_HOME": str(tmp_path)}
+    environment["PYTHONDONTWRITEBYTECODE"] = "1"  # Python would not notice that a file of compiled code was cut off
+
+    def limited(most_bytes, *words):
+        if not words:
+            command = f"touch {tmp_path / 'ran'}"
+            words = (group, "--all", "--rolling", "--accept-unseen", "--exec", command, "--journal", path, *FLAGS)
+        done = subprocess.run(
+            [*KGM, "rollout", "--yes", "--no-audit", "-b", server.bootstrap, *words], env=environment, check=False,
+            capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL,
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, most_bytes)),
+        )  # fmt: skip
+        return done.returncode, done.stderr
+
+    path = str(tmp_path / "j.ndjson")
+    return limited
+
+
+def lengths(tmp_path):
+    return [len(line) for line in (tmp_path / "j.ndjson").read_bytes().splitlines(keepends=True)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("most_bytes", [10, 300], ids=["not even the mark", "the plan"])
+def test_a_rollout_whose_plan_cannot_be_written_leaves_nothing_behind(limited, tmp_path, most_bytes):
+    code, err = limited(most_bytes)
+    assert (code, "nothing was done: " in err, "cannot be written: File too large" in err) == (6, True, True), err
+    assert "resume" not in err
+    assert not (tmp_path / "ran").exists()
+    assert not (tmp_path / "j.ndjson").exists()
+    assert not list((tmp_path / "state").rglob("*.plan"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lines", [1, 2], ids=["step-begin", "command-begin"])
+def test_a_rollout_whose_journal_is_full_before_the_first_command_has_done_nothing(limited, tmp_path, lines):
+    assert limited(resource.RLIM_INFINITY)[0] == 8  # no member comes back: its commands restart none
+    most_bytes = sum(lengths(tmp_path)[:lines]) + 40
+    (tmp_path / "ran").unlink()
+    path = tmp_path / "j.ndjson"
+    path.unlink()
+    code, err = limited(most_bytes)
+    assert (code, (tmp_path / "ran").exists()) == (6, False), err
+    assert f"nothing was done: the journal {path} cannot be written: File too large" in err
+    assert f"free some space; to continue: kgm rollout --resume {path}" in err
+    assert "commands that were running" not in err
+    assert limited(resource.RLIM_INFINITY, "--resume", str(path))[0] == 8  # it continues with the command
+    assert (tmp_path / "ran").exists()
+    before = path.read_bytes()
+    (tmp_path / "ran").unlink()
+    code, err = limited(len(before) + 10, "--resume", str(path))
+    assert (code, path.read_bytes(), (tmp_path / "ran").exists()) == (6, before, False), err
+
+
+def test_a_line_that_does_not_fit_leaves_no_part_of_it(tmp_path, mocker):
+    """The line that says why the rollout has stopped may fit where the one before it did not."""
+    journal = RolloutJournal.create(tmp_path / "j.ndjson")
+    journal.write(JournalKind.PLAN, spec={})
+    write = os.write
+
+    def torn(file, data):
+        if b"step-begin" not in bytes(data):
+            return write(file, data)
+        write(file, bytes(data)[:9])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    mocker.patch("os.write", torn)
+    with pytest.raises(PartialError):
+        journal.write(JournalKind.STEP_BEGIN, step=1)
+    journal.write(JournalKind.STOP, reason="full")
+    journal.close()
+    assert [line.kind for line in read_journal(tmp_path / "j.ndjson")] == [JournalKind.PLAN, JournalKind.STOP]
