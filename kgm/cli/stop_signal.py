@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import signal
 import threading
+import time
 from collections.abc import Iterator
+from typing import Final
 
 from kgm.cli.invocation import Ended
+from kgm.model.errors import OutputError
 
 #: The signal that has interrupted the command, if one has.
 _interrupted_by: int = signal.SIGINT
+#: Whether SIGHUP has come, also after another signal.
+_has_hung_up = False
+#: How long SIGHUP may take after a write to a closed terminal has failed, in seconds: the kernel sends it next.
+_SIGHUP_S: Final = 0.2
 
 
 @contextlib.contextmanager
@@ -31,17 +39,19 @@ def stopped_by_sigterm(stop: threading.Event) -> Iterator[None]:
 def interrupted_by_signals(*, sigterm_code: int | None = None) -> Iterator[None]:
     """SIGTERM and SIGHUP interrupt the command as Ctrl-C does, so that what was done is reported and recorded, and a
     terminal gets its cursor and screen back. The exit code is `interrupted_code()`, or after SIGTERM `sigterm_code`,
-    for a command that runs until SIGTERM.
+    for a command that runs until SIGTERM. It is the same if the terminal has hung up, so that nothing can be written to
+    it any more.
 
     A signal that kgm was started to ignore (nohup) stays ignored. Only the main thread can have a handler."""
-    global _interrupted_by  # noqa: PLW0603  (a process runs one command line at a time)
-    _interrupted_by = signal.SIGINT
+    global _interrupted_by, _has_hung_up
+    _interrupted_by, _has_hung_up = signal.SIGINT, False
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
     def interrupt(number: int, _frame: object) -> None:
-        global _interrupted_by  # noqa: PLW0603
+        global _interrupted_by, _has_hung_up  # noqa: PLW0603
+        _has_hung_up = _has_hung_up or number == signal.SIGHUP
         # A terminal that closes and systemd send several signals: the first must not be kept from its report.
         if _interrupted_by == signal.SIGINT:
             _interrupted_by = number
@@ -54,7 +64,9 @@ def interrupted_by_signals(*, sigterm_code: int | None = None) -> Iterator[None]
     }
     try:
         yield
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, OSError, OutputError) as error:
+        if not isinstance(error, KeyboardInterrupt) and not (signal.SIGHUP in before and _is_of_a_hangup(error)):
+            raise
         if _interrupted_by == signal.SIGINT:
             raise
         code = interrupted_code()
@@ -64,6 +76,17 @@ def interrupted_by_signals(*, sigterm_code: int | None = None) -> Iterator[None]
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _is_of_a_hangup(error: BaseException) -> bool:
+    """Whether the error is that of a write to a terminal that has hung up."""
+    at: BaseException | None = error
+    while at is not None and not (isinstance(at, OSError) and at.errno == errno.EIO):
+        at = at.__cause__
+    if at is not None and not _has_hung_up:
+        with contextlib.suppress(KeyboardInterrupt):
+            time.sleep(_SIGHUP_S)
+    return at is not None and _has_hung_up
 
 
 def interrupted_code() -> int:

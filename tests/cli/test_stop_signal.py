@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
 import sys
+import threading
 
 import pytest
 
 from kgm.cli.invocation import Ended
+from kgm.cli.output.streams import output_error
 from kgm.cli.stop_signal import interrupted_by_signals, interrupted_code
+from kgm.model.errors import OutputError
 from tests import KGM, ROOT
 
 
@@ -47,6 +51,44 @@ def test_only_the_first_signal_interrupts():
         signal.raise_signal(signal.SIGTERM)
         signal.raise_signal(signal.SIGHUP)
         assert interrupted_code() == 143
+
+
+def write(number):
+    """Fail as a write to stdout does, with an error of the operating system."""
+    error = OSError(number, os.strerror(number))
+    raise output_error(error) from error
+
+
+def write_after(sent, number):
+    """A command that is interrupted, and cannot write while it unwinds."""
+    with interrupted_by_signals():
+        try:
+            if sent is not None:
+                signal.raise_signal(sent)
+        finally:
+            write(number)
+
+
+def write_before(sent, number):
+    """The kernel sends the signal right after the write has failed."""
+    with interrupted_by_signals():
+        threading.Timer(0.02, signal.raise_signal, [sent]).start()
+        write(number)
+
+
+@pytest.mark.parametrize("run", [write_before, write_after])
+def test_a_terminal_that_hangs_up_is_no_error_of_the_output(run):
+    with pytest.raises(Ended) as ended:
+        run(signal.SIGHUP, errno.EIO)
+    assert ended.value.code == 129
+
+
+@pytest.mark.parametrize(
+    ("sent", "number"), [(None, errno.EIO), (signal.SIGTERM, errno.EIO), (signal.SIGHUP, errno.ENOSPC)]
+)
+def test_a_file_that_cannot_be_written_stays_an_error(sent, number):
+    with pytest.raises(OutputError):
+        write_after(sent, number)
 
 
 def test_a_signal_that_is_ignored_stays_ignored():

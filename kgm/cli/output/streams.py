@@ -74,8 +74,10 @@ def write_to_reader(text: str) -> None:
     for another reason."""
     _make_room()
     broken = _why_broken("stdout", sys.stdout)
+    if isinstance(broken, BrokenPipeError):
+        raise broken
     if broken is not None:
-        raise broken if isinstance(broken, BrokenPipeError) else output_error(broken)
+        raise output_error(broken) from broken
     try:
         sys.stdout.write(text)
         sys.stdout.flush()

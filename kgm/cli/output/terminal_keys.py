@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import sys
@@ -43,7 +44,8 @@ class TerminalKeys:
 
     def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, tb: TracebackType | None) -> None:
         if self._stdin is not None:
-            termios.tcsetattr(self._stdin, termios.TCSANOW, self._before)
+            with contextlib.suppress(termios.error):  # the terminal has gone, with its settings
+                termios.tcsetattr(self._stdin, termios.TCSANOW, self._before)
             self._stdin = None
 
     @property

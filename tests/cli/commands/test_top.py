@@ -174,6 +174,13 @@ class Terminal:
         assert termios.tcgetattr(self.follower)[3] == self.flags  # echo, and lines instead of keys
         return self.process.returncode
 
+    def hang_up(self):
+        """Close the terminal, as a window that is closed does: the kernel sends SIGHUP, and nothing can be written."""
+        null = os.open(os.devnull, os.O_RDWR)
+        for end in (self.follower, self.leader):
+            os.dup2(null, end)
+        os.close(null)
+
     def close(self):
         if self.process.poll() is None:
             self.process.kill()
@@ -239,6 +246,17 @@ def test_the_terminal_is_as_before_however_it_ends(top, stop, code):
     assert terminal.end() == code
     assert terminal.seen.count(IN) == terminal.seen.count(OUT) == 1
     assert "Traceback" not in terminal.seen
+
+
+@pytest.mark.parametrize("words", [["top"], ["watch", "late"], ["watch", "late", "-o", "ndjson"]], ids=shlex.join)
+def test_a_terminal_that_hangs_up_ends_it_with_the_code_of_sighup(fleet, words):
+    terminal = Terminal([*KGM, *words, "-b", fleet, "--interval", "200ms"])
+    try:
+        terminal.wait_for("late")
+        terminal.hang_up()
+        assert terminal.process.wait(LIMIT_S) == 129
+    finally:
+        terminal.close()
 
 
 def test_a_time_limit_ends_it(top):
