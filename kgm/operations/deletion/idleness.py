@@ -117,9 +117,14 @@ class IdleWatch:
         """What has been committed for these topics, or for all, since the verdicts, in words; None if nothing. group:
         as described now."""
         if self.is_readable:
-            for topic, record in self._last_of(self._activity.read_on(self._cluster.deadline)):
-                if topic is None or topic in topics:
-                    return self._words(record)
+            records = [
+                record
+                for topic, record in self._last_of(self._activity.read_on(self._cluster.deadline))
+                if topic is None or topic in topics
+            ]
+            # A member that is there has joined after the last one left, and says more.
+            if records and not (_is_without_members(records[-1]) and group.members):
+                return self._words(records[-1])
             if not self.is_readable:
                 return f"its log can no longer be read: {self._activity.unreadable_because}"
         now = committed_of(group)
@@ -153,7 +158,9 @@ class IdleWatch:
         match record:
             case CommitRecord():
                 return f"its last commit was {ago}, of {record.topic}-{record.partition}"
-            case RebalanceRecord(members={}):
+            case RebalanceRecord(generation=0) if not record.members:  # a consumer has asked for a member id
+                return f"it was created {ago}"
+            case RebalanceRecord() if not record.members:
                 return f"its last member left {ago}"
             case _:
                 return f"its members last changed {ago}"
@@ -172,6 +179,10 @@ class IdleWatch:
         watched = f"records wait, and no offset changed for the {show_age(watched_ms)} that kgm watched"
         seen = [] if since_ms is None else [watched]
         return Idleness(verdict=IdleVerdict.UNKNOWN, evidence=("the time of its last commit is not known", why, *seen))
+
+
+def _is_without_members(record: ActivityRecord) -> bool:
+    return isinstance(record, RebalanceRecord) and not record.members
 
 
 def watch_for(

@@ -27,6 +27,7 @@ from kgm.protocol.messages.consumer_group_heartbeat_request import ConsumerGroup
 from kgm.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from kgm.protocol.messages.delete_groups_response import DeletableGroupResult, DeleteGroupsResponse
 from kgm.protocol.messages.fetch_response import FetchResponse
+from kgm.protocol.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
 from kgm.protocol.messages.metadata_response import MetadataResponse
 from kgm.protocol.messages.offset_delete_response import (
     OffsetDeleteResponse,
@@ -138,6 +139,21 @@ def test_a_group_whose_last_member_has_just_left_is_in_use(ops, world):
     (one,) = ops.prepare("g").results
     assert (one.result, one.idleness.verdict) == ("refused", "active")
     assert "its last member left" in one.note
+
+
+def test_nobody_is_said_to_have_left_a_group_that_never_had_a_member(ops, world):
+    """KIP-394: the first JoinGroup of a consumer creates the group, and is answered with a member id to join with."""
+    world.cluster.load()
+    request = JoinGroupRequest(
+        group_id="g", session_timeout_ms=10_000, rebalance_timeout_ms=60_000, member_id="", protocol_type="consumer",
+        protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
+    )  # fmt: skip
+    answer = world.cluster.request(request, version=9)
+    assert answer.error_code == ErrorCode.MEMBER_ID_REQUIRED
+    ops.wait(1 / 60)
+    (one,) = ops.prepare("g").results
+    assert (one.result, one.idleness.verdict) == ("refused", "active")
+    assert "it was created 1m ago" in one.note
 
 
 def test_what_the_log_does_not_tell_is_unknown(ops, world):
@@ -266,6 +282,46 @@ def test_what_happened_since_the_verdict_is_seen(ops, meanwhile, says):
     assert (ops.sent(), ops.exists("g")) == (0, True)
     (entry,) = ops.log.read().removals
     assert (entry.result, says in entry.note) == ("refused", True)
+
+
+def left_and_another(ops):
+    """A member joins and leaves; another one then waits for its first rebalance."""
+    form_classic(ops.world.cluster, "g", ["a"])
+    ops.wait(1)  # its session ends
+    ClassicMember(ops.world.cluster, "g", "z-1").send_join()
+
+
+@pytest.mark.parametrize(
+    ("meanwhile", "says"),
+    [
+        (lambda ops: form_classic(ops.world.cluster, "g", ["z-1"]), ["its members last changed 0s ago"]),
+        (left_and_another, []),
+    ],
+    ids=["a first member", "another one after that"],
+)
+def test_nobody_is_said_to_have_left_a_group_that_has_a_member(ops, meanwhile, says):
+    """The coordinator writes a record when a rebalance ends, with members or without."""
+    ops.commit("g")
+    ops.wait(25)
+    with pytest.raises(StaleVerdictError) as caught:
+        ops.delete("g", meanwhile=lambda: meanwhile(ops))
+    facts = [one for one in caught.value.facts if "protocol type" not in one]
+    assert facts == ["it has 1 member: z-1", *says, "seen immediately before the request would have been sent"]
+    (entry,) = ops.log.read().removals
+    assert "its last member left" not in entry.note
+
+
+def test_the_last_of_several_commits_since_the_verdict_is_named(ops):
+    def meanwhile():
+        ops.commit("g", 8, partition=2)
+        ops.wait(1)
+        ops.commit("g", 9, partition=3)
+
+    ops.commit("g")
+    ops.wait(25)
+    with pytest.raises(StaleVerdictError) as caught:
+        ops.delete("g", meanwhile=meanwhile)
+    assert caught.value.facts[0] == "its last commit was 0s ago, of orders-3"
 
 
 def test_a_member_that_joins_between_the_look_and_the_request_is_left_alone(ops, world):
