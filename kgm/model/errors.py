@@ -59,7 +59,7 @@ class EncodeError(KgmError):
 
 
 class OutputError(KgmError):
-    """The result cannot be written: a full disk, a closed descriptor. The audit log has what was changed."""
+    """The result cannot be written: a full disk, a closed descriptor."""
 
     code = "OUTPUT"
 
