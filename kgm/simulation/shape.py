@@ -231,7 +231,9 @@ def _quiet_shape(to_play: BounceToPlay) -> tuple[BounceToPlay, RealNames]:
 
     def merged(one: Simulation) -> Simulation:
         members = tuple(
-            replace(member, topics=(_TOPIC,), owned=owned.get(member.identity, {}), listed=None)
+            replace(
+                member, topics=(_TOPIC,), regex=None, named_topics=(), owned=owned.get(member.identity, {}), listed=None
+            )
             for member in one.group.members
             if member.identity in concerned
         )

@@ -17,6 +17,7 @@ from kgm.simulation.draws.shuffle import shuffled
 from kgm.simulation.draws.task import DrawTask
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan, with_versions_of
 from kgm.simulation.plan.client_library import usual_heartbeat_interval_ms
+from kgm.simulation.plan.expressions import without_lasting_expressions
 from kgm.simulation.plan.played_settings import broker_settings_of
 from kgm.simulation.plan.settled import only_loses_one
 from kgm.simulation.plan.starting_group import StartingGroup, starting_group_of
@@ -95,6 +96,7 @@ class Simulation:
                 "the group already uses the consumer protocol", hint="--migrate is for groups of the classic protocol"
             )
         plan = with_versions_of(snapshot, renamed(plan, snapshot, group))
+        group = without_lasting_expressions(group, plan)
         settings = broker_settings_of(group, plan)
         if settings.behavior.has_scala_maps:
             _refuse_consumer_protocol(group, plan)

@@ -4,11 +4,13 @@ import random
 from dataclasses import replace
 
 from kgm.simulation.plan.bounce_plan import GroupProtocol
-from kgm.simulation.plan.starting_group import StartingGroup, StartingMember
+from kgm.simulation.plan.starting_group import RESOLVED_BEFORE_MS, StartingGroup, StartingMember
 
 #: How large the hash map of a consumer group may be: large enough for today's members, or for two or four times as
 #: many.
 _MAP_SIZES = 3
+#: The broker resolves regular expressions at most once in this time.
+_RESOLVED_ONCE_MS = 10_000
 
 
 def shuffled(group: StartingGroup, seed: str, *, becomes_consumer: bool) -> StartingGroup:
@@ -22,10 +24,24 @@ def shuffled(group: StartingGroup, seed: str, *, becomes_consumer: bool) -> Star
         group = replace(group, members=tuple(chance.sample(group.members, len(group.members))))
         if group.protocol is GroupProtocol.CONSUMER:
             group = replace(group, listing_capacity=len(group.members) << chance.randrange(_MAP_SIZES))
+    if group.regexes:
+        group = replace(group, resolved_before_ms=_resolved_before_ms(chance))
     if becomes_consumer or group.protocol is GroupProtocol.CONSUMER:
         group = replace(group, members=tuple(_with_some_order(member, chance) for member in group.members))
     drawn_ids = {name: chance.randbytes(16) for name in group.topics if name not in group.topic_ids}
     return replace(group, topic_ids={**drawn_ids, **group.topic_ids}) if drawn_ids else group
+
+
+def _resolved_before_ms(chance: random.Random) -> int:
+    """How long ago regular expressions were resolved: just now, or recently enough for the broker to wait before it
+    does so again, or so long ago that it does not matter."""
+    match chance.randrange(4):
+        case 0:
+            return 0
+        case 1:
+            return chance.randrange(_RESOLVED_ONCE_MS)
+        case _:
+            return RESOLVED_BEFORE_MS
 
 
 def _with_some_order(member: StartingMember, chance: random.Random) -> StartingMember:

@@ -43,7 +43,7 @@ def new_members(group: StartingGroup, count: int, chance: random.Random, registe
     dynamic = [member for member in group.members if member.group_instance_id is None]
     static_count = sum(chance.random() * len(group.members) < len(static) for _ in range(count))
     next_names = _next_names([str(member.group_instance_id) for member in static], static_count)
-    subscriptions_differ = len({frozenset(member.topics) for member in group.members}) > 1
+    subscriptions_differ = len({member.subscription for member in group.members}) > 1
     members = [
         _static(chance.choice(static), None if next_names is None else next_names[number], chance)
         for number in range(static_count)

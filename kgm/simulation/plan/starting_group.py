@@ -2,7 +2,7 @@
 
 import functools
 import random
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field, replace
 
 from kgm.assignors import GroupSpec, MemberSpec, TopicSpec, assign, has_assignor, is_known
@@ -22,17 +22,17 @@ from kgm.protocol.subscription import NEWEST, SHORT_VERSION
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Membership, WhatIf
 from kgm.simulation.plan.client_library import Library, is_nameless, may_forget, played_as
 from kgm.simulation.plan.refusals import refuse_unplayable
-from kgm.simulation.plan.topics import partition_counts, topics_of_member, without_nonexistent
-from kgm.text.wording import many
+from kgm.simulation.plan.timeouts import REBALANCE_TIMEOUT_MS, SESSION_TIMEOUT_MS, timeouts_of, usual_timeouts
+from kgm.simulation.plan.topics import is_matched, partition_counts, topics_of_member, without_nonexistent
 
 #: How many times a different half of the members is played as not upgraded yet, which for a few members covers about
 #: all the halves there are. With more members than this it is done once, because halves of many members give much the
 #: same result.
 _HALVES, _FEW = 8, 20
-#: Defaults of Kafka's clients.
-SESSION_TIMEOUT_MS = 45_000
-REBALANCE_TIMEOUT_MS = 300_000
 _UNKNOWN_GENERATION = 1
+#: How long ago the regular expressions of a group that has been stable for a while were resolved: longer ago than
+#: matters, but not so long that they are due again.
+RESOLVED_BEFORE_MS = 300_000
 _STATIC_LIBRARIES = tuple(name for name, traits in CLIENTS.items() if traits.has_static_members)
 #: What most classic groups use.
 CLASSIC_ASSIGNOR = "range"
@@ -50,10 +50,11 @@ class StartingMember:
 
     identity: what the plan and the report call it before it restarts. listed: in a consumer group, what it owns in the
     order in which the broker lists it, if that is known. library: the library whose consumer is played; None if it is
-    unknown, or one that kgm does not play. client: the library as far as it is known. leaves_when_static: whether it
-    leaves the group when it is closed although it is static. writes_version: the version of its subscription, None if
-    that is not known. is_nameless: see `plan.client_library`. In a consumer group the broker sets the session
-    timeout."""
+    unknown, or one that kgm does not play. topics: all that it subscribes to. regex: the regular expression (KIP-848)
+    that is played; the other topics are then `named_topics`. None: it is played as naming `topics`. client: the library
+    as far as it is known. leaves_when_static: whether it leaves the group when it is closed although it is static.
+    writes_version: the version of its subscription, None if that is not known. is_nameless: see `plan.client_library`.
+    In a consumer group the broker sets the session timeout."""
 
     identity: str
     member_id: str
@@ -62,6 +63,8 @@ class StartingMember:
     client_host: str = "/127.0.0.1"
     rack: str | None = None
     topics: tuple[str, ...] = ()
+    regex: str | None = None
+    named_topics: tuple[str, ...] = ()
     session_timeout_ms: int
     rebalance_timeout_ms: int
     owned: Partitions
@@ -71,6 +74,16 @@ class StartingMember:
     leaves_when_static: bool = False
     writes_version: int | None = None
     is_nameless: bool = False
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The topics that it subscribes to by name."""
+        return self.topics if self.regex is None else self.named_topics
+
+    @property
+    def subscription(self) -> tuple[frozenset[str], str | None]:
+        """What makes subscriptions of members the same in the broker's view: topic names, and a regular expression."""
+        return frozenset(self.names), self.regex
 
     def assigner(self, assignor: str) -> str:
         """The library whose assignor of this name runs if this member leads: Java, if kgm does not have the library's
@@ -134,8 +147,9 @@ class StartingGroup:
     group without any when it finds it empty. caveats: what had to be assumed. unknown_assignor: the group's assignor if
     kgm does not know it; then `assignor` stands in for it, and who gets what is not known. has_user_data: whether
     assignments carry user data, which makes a broker treat the assignor as a custom one. may_forget: see
-    `plan.client_library`. giving_up: the members that are played as giving up all partitions in a rebalance. voters: in
-    a consumer group, the members that are played as asking for its assignor, whose majority decides; None: all members,
+    `plan.client_library`. giving_up: the members that are played as giving up all partitions in a rebalance.
+    resolved_before_ms: how long before the plan the broker resolved the regular expressions of members. voters: in a
+    consumer group, the members that are played as asking for its assignor, whose majority decides; None: all members,
     and new ones. has_known_votes: whether all members are known to ask for the assignor, and in a classic group for no
     other."""
 
@@ -154,6 +168,7 @@ class StartingGroup:
     has_user_data: bool = False
     may_forget: bool = False
     giving_up: frozenset[str] = frozenset()
+    resolved_before_ms: int = RESOLVED_BEFORE_MS
     voters: frozenset[str] | None = None
     has_known_votes: bool = True
 
@@ -236,6 +251,11 @@ class StartingGroup:
         return tuple(dict.fromkeys(frozenset(some) for some in (nameless, *halves) if some))
 
     @property
+    def regexes(self) -> frozenset[str]:
+        """The regular expressions of its members that are played."""
+        return frozenset(member.regex for member in self.members if member.regex is not None)
+
+    @property
     def all_static(self) -> bool:
         return all(member.group_instance_id is not None for member in self.members)
 
@@ -254,13 +274,13 @@ def starting_group_of(snapshot: GroupSnapshot, what_if: WhatIf) -> StartingGroup
     caveats: list[str] = []
     if what_if.library is not None:
         caveats.append(f"all members, and the leader, are assumed to use {what_if.library} (--library)")
-    session_ms, rebalance_ms = _usual_timeouts(snapshot)
+    session_ms, rebalance_ms = usual_timeouts(snapshot)
     seen_ms = [snapshot.session_of(member) for member in snapshot.members]
-    sessions_ms = _timeouts(what_if.session_timeout_ms, seen_ms, session_ms, "session", caveats)
+    sessions_ms = timeouts_of(what_if.session_timeout_ms, seen_ms, session_ms, "session", caveats)
     # In a consumer group it only matters for a member that does not give up its partitions.
     matters = caveats if protocol is GroupProtocol.CLASSIC else []
     seen_ms = [snapshot.rebalance_of(member) for member in snapshot.members]
-    rebalances_ms = _timeouts(what_if.rebalance_timeout_ms, seen_ms, rebalance_ms, "rebalance", matters)
+    rebalances_ms = timeouts_of(what_if.rebalance_timeout_ms, seen_ms, rebalance_ms, "rebalance", matters)
     generation = snapshot.generation if snapshot.type == "classic" else snapshot.group_epoch
     assignor = _assignor(snapshot, what_if, protocol)
     is_classic = protocol is GroupProtocol.CLASSIC
@@ -332,32 +352,6 @@ def _with_caveat(group: StartingGroup, caveat: str) -> StartingGroup:
     return replace(group, caveats=(*group.caveats, caveat))
 
 
-def _usual_timeouts(snapshot: GroupSnapshot) -> tuple[int, int]:
-    """(session timeout, rebalance timeout): the defaults of the libraries of a classic group; if they differ, the
-    shortest session timeout and the longest rebalance timeout."""
-    libraries = {None if one.client_library is None else one.client_library.name for one in snapshot.members}
-    if snapshot.type != "classic" or not libraries or not libraries <= CLIENTS.keys():
-        return SESSION_TIMEOUT_MS, REBALANCE_TIMEOUT_MS
-    known = [CLIENTS[name] for name in libraries if name is not None]
-    return min(one.session_timeout_ms for one in known), max(one.rebalance_timeout_ms for one in known)
-
-
-def _timeouts(
-    supposed: int | None, seen: Sequence[int | None], default: int, what: str, caveats: list[str]
-) -> list[int]:  # fmt: skip
-    """The timeout of each member: the one from the what-if, or the observed one, or the default."""
-    if supposed is not None:
-        return [supposed] * len(seen)
-    known = [ms for ms in seen if ms is not None]
-    if min(known, default=1) < 1:
-        raise UsageError(f"the {what} timeout in the snapshot is {min(known)}; the minimum is 1")
-    if len(known) < len(seen):
-        assumed = f"{default // 1000} s is assumed (set it with --{what}-timeout)"
-        of = f" of {many(len(seen) - len(known), 'member')}" if known else ""
-        caveats.append(f"the {what} timeout{of} is not in the snapshot: {assumed}")
-    return [default if ms is None else ms for ms in seen]
-
-
 def _assignor(snapshot: GroupSnapshot, what_if: WhatIf, protocol: GroupProtocol) -> str:
     """The assignor of the members, or the broker's. An empty classic group needs none and gets the usual one; a
     consumer group gets the default if the snapshot does not have its assignor."""
@@ -388,6 +382,8 @@ def _member(
     elif what_if.membership is Membership.STATIC:
         instance_id = member.identity
     client = _sure_library(snapshot, library_of(snapshot, member))
+    is_consumer = (what_if.protocol or GroupProtocol(snapshot.type)) is GroupProtocol.CONSUMER
+    regex = member.regex if is_consumer and is_matched(member) else None
     return StartingMember(
         identity=member.member_id if instance_id is None else instance_id,
         member_id=member.member_id,
@@ -396,6 +392,8 @@ def _member(
         client_host=member.client_host or "/127.0.0.1",
         rack=member.rack,
         topics=topics_of_member(member, snapshot, caveats),
+        regex=regex,
+        named_topics=() if regex is None else member.known_topics,
         session_timeout_ms=timeouts_ms[0],
         rebalance_timeout_ms=timeouts_ms[1],
         owned=member.assignment,
@@ -496,5 +494,5 @@ def _assignor_input(group: StartingGroup, owned: Assignment) -> GroupSpec:
     if group.protocol is GroupProtocol.CLASSIC:
         return GroupSpec(members=members, topics=topics)
     ids = {topic.name: topic.topic_id for topic in image}
-    is_homogeneous = len({frozenset(member.topics) for member in group.members}) == 1
+    is_homogeneous = len({member.subscription for member in group.members}) == 1
     return as_the_broker_sees(members, topics, ids, is_homogeneous=is_homogeneous, is_listed=False)

@@ -13,12 +13,11 @@ from kgm.simulation.plan.bounce_plan import GroupProtocol, Membership, WhatIf
 from kgm.simulation.plan.member_ids import new_classic_member_id, new_consumer_member_id
 from kgm.simulation.plan.starting_group import (
     CLASSIC_ASSIGNOR,
-    REBALANCE_TIMEOUT_MS,
     SERVER_ASSIGNORS,
-    SESSION_TIMEOUT_MS,
     starting_group_of,
     with_assignor_applied,
 )
+from kgm.simulation.plan.timeouts import REBALANCE_TIMEOUT_MS, SESSION_TIMEOUT_MS
 
 _CLIENT_ID = "consumer"
 _JAVA = stated_library(JAVA, "the operator, for a synthetic group")

@@ -47,6 +47,11 @@ def topics_of_member(member: MemberSnapshot, snapshot: GroupSnapshot, caveats: l
     return tuple(sorted({*member.known_topics, *resolved}))
 
 
+def is_matched(member: MemberSnapshot) -> bool:
+    """Whether a member subscribes by a regular expression that kgm can match."""
+    return bool(member.regex) and matching(member, ()) is not None
+
+
 def without_nonexistent(snapshot: GroupSnapshot) -> GroupSnapshot:
     """The snapshot without assigned partitions beyond the partition count of their topic, which was created again with
     fewer; unchanged if there are none."""

@@ -74,7 +74,8 @@ class ScriptedConsumerMember(ScriptedMember):
         if joins:
             message.rack_id = spec.rack
             message.rebalance_timeout_ms = self.spec.rebalance_timeout_ms
-            message.subscribed_topic_names = list(spec.topics)
+            message.subscribed_topic_names = list(spec.names)
+            message.subscribed_topic_regex = spec.regex
             if world.group.protocol is GroupProtocol.CONSUMER:
                 message.server_assignor = world.group.vote_of(self.spec.identity)
         if joins or owns:
@@ -140,7 +141,12 @@ class ScriptedConsumerMember(ScriptedMember):
 
     @property
     def _is_calm(self) -> bool:
-        return self.phase is LifecyclePhase.STABLE and self.next_action is None and not self.is_behind
+        return self.phase is LifecyclePhase.STABLE and self.next_action is None and not self._must_be_heard
+
+    @property
+    def _must_be_heard(self) -> bool:
+        """Whether a heartbeat may change the group or the member."""
+        return self.is_behind or self.world.regexes.are_open
 
     @property
     def _may_hand_in(self) -> bool:

@@ -91,7 +91,7 @@ class PlanRunner:
         self._applies_heartbeats = plan.rolling is not None and len(self.members) >= heartbeats_from
         everybody = [*self.members, *self.new_members]
         self.bulk: BulkPlayer | None = (
-            None if is_small or plan.migrate else bulk_player_of(self.world, everybody, settings)
+            None if is_small or plan.migrate or group.regexes else bulk_player_of(self.world, everybody, settings)
         )
         self.world.watcher = self.bulk
 
@@ -130,7 +130,10 @@ class PlanRunner:
         leader = world.chance.choice(
             [member for member in able if self._led_by in (None, member.spec.assigner(group.assignor))] or able
         )
-        records = seed_records(group, leader.spec, world.image, START_MS - 60_000, world.behavior, world.cache)
+        records = seed_records(
+            group, leader.spec, world.image, START_MS - 60_000, world.behavior, world.cache,
+            resolved_ms=START_MS - group.resolved_before_ms,
+        )  # fmt: skip
         for member in self.members:
             member.be_member()
         if isinstance(leader, ScriptedClassicMember):
@@ -369,7 +372,7 @@ class PlanRunner:
             return False
         if self.lingering and not world.behavior.writes_replaced_members:
             self._forget_absent()  # the restart of a static member is in no record
-        if with_lingering and self.lingering:
+        if with_lingering and (self.lingering or world.regexes.are_open):
             return False
         if world.unfinished and not self._only_spares():
             return False

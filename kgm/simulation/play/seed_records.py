@@ -2,9 +2,11 @@
 
 from kgm.assignors import is_cooperative
 from kgm.coordinator.consumer import records
+from kgm.coordinator.consumer.regexes import matching
 from kgm.coordinator.contract.behavior import REFERENCE_BEHAVIOR, CoordinatorBehavior
+from kgm.coordinator.contract.outcome import Millis
 from kgm.coordinator.contract.topic_image import TopicImage
-from kgm.coordinator.groups.consumer_group import ConsumerGroup
+from kgm.coordinator.groups.consumer_group import ConsumerGroup, ResolvedRegex
 from kgm.coordinator.groups.consumer_member import ConsumerMember
 from kgm.java.timeline_hash_map import TimelineOrder
 from kgm.records.messages.group_metadata_key import GroupMetadataKey
@@ -22,10 +24,13 @@ def seed_records(
     since_ms: int,
     behavior: CoordinatorBehavior = REFERENCE_BEHAVIOR,
     cache: SubscriptionCache | None = None,
+    *,
+    resolved_ms: int = 0,
 ) -> list[Record]:
-    """The records of a Stable group. leader, cache: used for a classic group only. since_ms: when it became stable."""
+    """The records of a Stable group. leader, cache: used for a classic group only. since_ms: when it became stable.
+    resolved_ms: when the broker resolved the regular expressions of a consumer group."""
     if group.protocol is GroupProtocol.CONSUMER:
-        return _consumer(group, image, since_ms, behavior)
+        return _consumer(group, image, since_ms, behavior, resolved_ms)
     cache = SubscriptionCache() if cache is None else cache
     data = assignment_user_data(group.assignor, leader.assigner(group.assignor), is_seen=group.has_user_data)
     value = GroupMetadataValue(
@@ -64,7 +69,8 @@ def _classic_member(
     )
 
 
-def _consumer(group: StartingGroup, image: TopicImage, since_ms: int, behavior: CoordinatorBehavior) -> list[Record]:
+def _consumer(group: StartingGroup, image: TopicImage, since_ms: int, behavior: CoordinatorBehavior, resolved_ms: int
+) -> list[Record]:  # fmt: skip
     """All members are at the epoch of the group and own their target assignment (KIP-848).
 
     The broker lists members in the order of a hash map, in one bucket the last one first, and assigns partitions in
@@ -84,18 +90,25 @@ def _consumer(group: StartingGroup, image: TopicImage, since_ms: int, behavior: 
                 rebalance_timeout_ms=member.rebalance_timeout_ms,
                 client_id=member.client_id,
                 client_host=member.client_host,
-                subscribed_topic_names=frozenset(member.topics),
+                subscribed_topic_names=frozenset(member.names),
+                subscribed_topic_regex=member.regex,
                 server_assignor=group.vote_of(member.identity),
                 assigned={topic_id: dict.fromkeys(numbers, epoch) for topic_id, numbers in target.items()},
             )
         )
         targets.append(records.target_record(group_id, member.member_id, target))
-    subscribed = {topic for member in group.members for topic in member.topics}
+    resolved = {
+        regex: ResolvedRegex(matching(regex, image), image.version, Millis(resolved_ms)) for regex in group.regexes
+    }
+    subscribed = {topic for member in group.members for topic in member.names}.union(
+        *(found.topics for found in resolved.values())
+    )
     has_hash = behavior.has_metadata_hash
     empty = ConsumerGroup.new(group_id, behavior)
     return [
         *_past_members(group),
         *(records.member_record(group_id, member) for member in members),
+        *(records.regex_record(group_id, regex, resolved[regex]) for regex in sorted(resolved)),
         *(() if has_hash else (records.partition_metadata_record(group_id, image.described(subscribed)),)),
         records.epoch_record(group_id, epoch, image.hash_of(subscribed) if has_hash else 0),
         *targets,

@@ -40,6 +40,7 @@ from kgm.simulation.plan.starting_group import StartingGroup
 from kgm.simulation.play.draw import TimelineEvent
 from kgm.simulation.play.held_newcomers import HeldNewcomers
 from kgm.simulation.play.leader import SubscriptionCache
+from kgm.simulation.play.open_regexes import OpenRegexes
 from kgm.simulation.play.ownership_ledger import OwnershipLedger
 from kgm.simulation.play.random_stream import RandomStream
 from kgm.simulation.play.timing import NETWORK_MS, DrawTiming, draw_ms
@@ -186,8 +187,7 @@ class World:
         self.is_new_group = False
         self._is_emptied = False
         self._may_be_empty = False
-        self._is_joining = False
-        self._is_recorded = False
+        self._is_joining = self._is_recorded = False
         self._join_key = TimerKey(TimerKind.JOIN, group.group_id)
         self._sync_key = TimerKey(TimerKind.SYNC, group.group_id)
         self._waiting: dict[int, tuple[Client, int, Callable[[Any], None] | None]] = {}
@@ -203,6 +203,7 @@ class World:
         self.runtime = Runtime(self.engine, append=self._appended)
         self._deadlines = self.engine.deadlines
         self.held_newcomers = HeldNewcomers(self.engine, group.group_id, self.note)
+        self.regexes = OpenRegexes(self.engine, group.group_id, has_regexes=bool(group.regexes))
 
     def load(self, records: Sequence[Record], *, now: Millis) -> None:
         """Load the group into the coordinator as it is before the plan, which starts at this time or later."""
@@ -366,6 +367,8 @@ class World:
         self._is_joining = joining
         if self.held_newcomers.plan is not None:
             self.held_newcomers.observe()
+        if self.regexes.begin():
+            self.observer.rebalance_began()  # heartbeats matter again
         was_rebalancing = self.is_rebalancing
         self.is_rebalancing = joining or self._sync_key in self._deadlines
         if (self.is_rebalancing and not was_rebalancing) or begins:

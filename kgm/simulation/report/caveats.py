@@ -10,6 +10,7 @@ from kgm.model.client_library import JAVA, LIBRDKAFKA, PLAYED
 from kgm.model.snapshot import GroupSnapshot
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan, Stop
 from kgm.simulation.plan.client_library import HEARTBEAT_INTERVAL_MS, Library, longest_heartbeat_interval_ms
+from kgm.simulation.plan.expressions import may_be_dropped
 from kgm.simulation.plan.starting_group import StartingGroup
 from kgm.simulation.play.draw import SILENT_CLOSE, TRIES_AGAIN, Draw
 from kgm.text.braces import as_list
@@ -48,7 +49,7 @@ def caveats(
         if not settings.behavior.has_compared_consumer_groups:
             texts.append(f"consumer groups of Kafka {settings.kafka_version} are simulated as those of 4.0")
     if group.protocol is GroupProtocol.CONSUMER:
-        texts += _consumer_group(group, draws)
+        texts += _consumer_group(group, plan, draws)
     elif any(draw.rebalances for draw in draws):
         texts += [*_clients(group, plan, draws), *_leaders(group), *_versions(group, settings)]
     if plan.migrate:
@@ -342,9 +343,15 @@ def _removal_command(group_id: str, instance_ids: Sequence[str]) -> str:
     return f"kgm remove-members {typed(group_id)} --instance-ids {ids}"
 
 
-def _consumer_group(group: StartingGroup, draws: Sequence[Draw]) -> list[str]:
+def _consumer_group(group: StartingGroup, plan: Plan, draws: Sequence[Draw]) -> list[str]:
     """What applies to consumer groups (KIP-848) only."""
     texts = []
+    if plan.bounce and may_be_dropped(group, plan) and any(draw.rebalances for draw in draws):
+        texts.append(
+            "the broker forgets what a regular expression matches when the last member with it is gone, and resolves "
+            "expressions at most once in 10 s: until then a member that returns with it has no partitions. When it "
+            "last did so is not known: it is played as just now and as long ago"
+        )
     if any(draw.rebalances for draw in draws) and group.members:
         texts.append(
             "which member gets a free partition depends on the order of a hash map on the broker, and so on how large "
