@@ -61,7 +61,7 @@ def report(predicted: PredictedBounce, where: dict[str, str | None] | None) -> R
         items=jsons,
         rows=map(row, predictions, jsons),
         cluster=where,
-        errors=[*predicted.all_errors],
+        errors=predicted.all_errors,
     )
 
 

@@ -15,7 +15,7 @@ from kgm.coordinator.groups.event_draft import EventDraft
 from kgm.java.re2j import compiled
 
 #: The minimum time between two resolutions (Kafka: REGEX_BATCH_REFRESH_MIN_INTERVAL_MS).
-_MIN_INTERVAL_MS = 10_000
+RESOLVED_ONCE_MS = 10_000
 #: In effect never: `topics_changed` reports every topic change.
 METADATA_REFRESH_MS = 2**31 - 1
 
@@ -59,7 +59,7 @@ def _maybe_resolve(
     if regex_key(group.group_id) in event.live_timers:
         return
     last = group.last_resolved()
-    if last is not None and event.now <= last.timestamp_ms + _MIN_INTERVAL_MS:
+    if last is not None and event.now <= last.timestamp_ms + RESOLVED_ONCE_MS:
         return
     wanted = counted(counted(group.regexes, [old] if old else [], -1), [new] if new else [], +1)
     must_resolve |= len(wanted) != len(group.resolved)

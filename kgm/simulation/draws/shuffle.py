@@ -3,14 +3,13 @@
 import random
 from dataclasses import replace
 
+from kgm.coordinator.consumer.regexes import RESOLVED_ONCE_MS
 from kgm.simulation.plan.bounce_plan import GroupProtocol
 from kgm.simulation.plan.starting_group import RESOLVED_BEFORE_MS, StartingGroup, StartingMember
 
 #: How large the hash map of a consumer group may be: large enough for today's members, or for two or four times as
 #: many.
 _MAP_SIZES = 3
-#: The broker resolves regular expressions at most once in this time.
-_RESOLVED_ONCE_MS = 10_000
 
 
 def shuffled(group: StartingGroup, seed: str, *, becomes_consumer: bool) -> StartingGroup:
@@ -39,7 +38,7 @@ def _resolved_before_ms(chance: random.Random) -> int:
         case 0:
             return 0
         case 1:
-            return chance.randrange(_RESOLVED_ONCE_MS)
+            return chance.randrange(RESOLVED_ONCE_MS)
         case _:
             return RESOLVED_BEFORE_MS
 

@@ -219,11 +219,11 @@ class Rounds:
         limit_ms = min(until_ms, self._quiet_until(group))
         for member in waiting:
             arrays.read(member)
-        if not self._knows_topics(group, waiting):
-            return False
         leader = arrays.slots.get(group.leader or "")
         if leader is None:
             leader = next(arrays.slot_of[member] for member in waiting if member.member_id == group.leader)
+        if len(arrays.members[leader].known_topics) < len(self._world.group.topics):
+            return False  # it leaves some out
         if arrays.is_cooperative:
             cooperative = CooperativeRounds(arrays, group, waiting, leader)
             if not cooperative.is_regular(limit_ms):
@@ -235,14 +235,6 @@ class Rounds:
             return False
         self._carry_out(group, waiting, found)
         return True
-
-    def _knows_topics(self, group: ClassicGroup, waiting: Sequence[ScriptedClassicMember]) -> bool:
-        """Whether the leader can assign all topics: the rounds in which one leaves some out are played by events."""
-        if all(member.profile.topics_ms is None for member in self.arrays.members):
-            return True
-        members = (*waiting, *self.arrays.members)
-        leader = next((member for member in members if member.member_id == group.leader), None)
-        return leader is not None and len(leader.known_topics) == len(self._world.group.topics)
 
     # -- as the runner of a plan sees it (`bulk.BulkPlayer`)
 
