@@ -6,7 +6,7 @@ world             coordinator and network of one draw
 scripted_member   a scripted consumer; `classic_member` and `consumer_member` for the two protocols
 leader            what the leader of a classic group does
 client_profiles   how the client libraries behave; `timing`: how long things take
-seed_records      the records with which the coordinator loads the group
+seed_records      the group before the plan: its processes, and the records that the coordinator loads
 ownership_ledger  who consumes what; `holdings`: the same, as bars of a report
 held_newcomers    new members that are held back for a planned scale-out
 virtual_clock     scheduled calls

@@ -5,23 +5,21 @@ import random
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
 
-from kgm.coordinator.contract.outcome import Millis, TimerKey, TimerKind
+from kgm.coordinator.contract.outcome import TimerKey, TimerKind
 from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.model.assignment import Partitions
 from kgm.model.errors import TimedOutError
 from kgm.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan, Stop
-from kgm.simulation.plan.client_library import consumer_of
 from kgm.simulation.plan.new_members import new_members
 from kgm.simulation.plan.starting_group import StartingGroup, StartingMember
 from kgm.simulation.play.bulk import BULK_FROM, HEARTBEATS_FROM, BulkPlayer, bulk_player_of
 from kgm.simulation.play.classic_member import ScriptedClassicMember
-from kgm.simulation.play.client_profiles import PROFILES
 from kgm.simulation.play.consumer_member import ScriptedConsumerMember
 from kgm.simulation.play.draw import SILENT_CLOSE, Draw, stable_with
 from kgm.simulation.play.leader import SubscriptionCache
 from kgm.simulation.play.scripted_member import ScriptedMember
-from kgm.simulation.play.seed_records import seed_records
+from kgm.simulation.play.seed_records import load_group, scripted_member, seed_records
 from kgm.simulation.play.timing import STOP_SPREAD_MS, DrawTiming
 from kgm.simulation.play.world import LEAVE_VERSION, START_MS, Client, LeaveSender, World
 from kgm.text.wording import many
@@ -78,14 +76,14 @@ class PlanRunner:
         self._unanswered_removals: set[ScriptedMember] = set()
         self._awaiting_removal: set[ScriptedMember] = set()
         self._led_by = led_by
-        self.members = [self._scripted(member) for member in group.members]
+        self.members = [scripted_member(self.world, member) for member in group.members]
         self.by_identity = {member.spec.identity: member for member in self.members}
         #: Identities of stopped processes that are still members of the group, by member id.
         self.lingering: dict[str, str] = {}
         names = random.Random(seed + "/names")  # noqa: S311  (a simulation)
         joining = new_members(group, plan.scale_out, names, plan.pre_registered)
         self._names_are_guessed = joining.guessed
-        self.new_members = [self._scripted(member) for member in joining.members]
+        self.new_members = [scripted_member(self.world, member) for member in joining.members]
         is_small = len(self.members) < (BULK_FROM[group.protocol] if bulk_from is None else bulk_from)
         heartbeats_from = HEARTBEATS_FROM if bulk_from is None else bulk_from
         self._applies_heartbeats = plan.rolling is not None and len(self.members) >= heartbeats_from
@@ -94,12 +92,6 @@ class PlanRunner:
             None if is_small or plan.migrate or group.regexes else bulk_player_of(self.world, everybody, settings)
         )
         self.world.watcher = self.bulk
-
-    def _scripted(self, member: StartingMember) -> ScriptedMember:
-        library = consumer_of(member.library, self.group.assignor)
-        is_consumer = self.group.protocol is GroupProtocol.CONSUMER
-        kind = ScriptedConsumerMember if is_consumer else ScriptedClassicMember
-        return kind(self.world, member, PROFILES[library])
 
     # -- the plan
 
@@ -134,14 +126,7 @@ class PlanRunner:
             group, leader.spec, world.image, START_MS - 60_000, world.behavior, world.cache,
             resolved_ms=START_MS - group.resolved_before_ms,
         )  # fmt: skip
-        for member in self.members:
-            member.be_member()
-        if isinstance(leader, ScriptedClassicMember):
-            leader.has_led = True
-        by_heartbeat = sorted(self.members, key=lambda member: member.extended_ms)
-        world.load(records, now=Millis(int(by_heartbeat[0].extended_ms)))
-        for member in by_heartbeat:
-            member.hand_in_first_heartbeat()
+        load_group(world, self.members, leader, records)
 
     def _scale_and_remove(self) -> bool:
         """Do everything in the plan except the bounce; a rolling bounce begins afterwards. False if the group did not

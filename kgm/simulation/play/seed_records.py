@@ -1,4 +1,6 @@
-"""The records from which the coordinator loads the group in its state before the plan."""
+"""The group before the plan: its members as processes, and the records from which the coordinator loads it."""
+
+from collections.abc import Sequence
 
 from kgm.assignors import is_cooperative
 from kgm.coordinator.consumer import records
@@ -13,8 +15,34 @@ from kgm.records.messages.group_metadata_key import GroupMetadataKey
 from kgm.records.messages.group_metadata_value import GroupMetadataValue, MemberMetadata
 from kgm.records.record import Record
 from kgm.simulation.plan.bounce_plan import GroupProtocol
+from kgm.simulation.plan.client_library import consumer_of
 from kgm.simulation.plan.starting_group import StartingGroup, StartingMember
+from kgm.simulation.play.classic_member import ScriptedClassicMember
+from kgm.simulation.play.client_profiles import PROFILES
+from kgm.simulation.play.consumer_member import ScriptedConsumerMember
 from kgm.simulation.play.leader import SubscriptionCache, assignment_user_data
+from kgm.simulation.play.scripted_member import ScriptedMember
+from kgm.simulation.play.world import World
+
+
+def scripted_member(world: World, member: StartingMember) -> ScriptedMember:
+    """The process of this member, or of one that has not joined yet."""
+    kind = ScriptedConsumerMember if world.group.protocol is GroupProtocol.CONSUMER else ScriptedClassicMember
+    return kind(world, member, PROFILES[consumer_of(member.library, world.group.assignor)])
+
+
+def load_group(
+    world: World, members: Sequence[ScriptedMember], leader: ScriptedMember, seeds: Sequence[Record]
+) -> None:
+    """Load the group into the coordinator from these records (`seed_records`), with its members as they are."""
+    for member in members:
+        member.be_member()
+    if isinstance(leader, ScriptedClassicMember):
+        leader.has_led = True
+    by_heartbeat = sorted(members, key=lambda member: member.extended_ms)
+    world.load(seeds, now=Millis(int(by_heartbeat[0].extended_ms)))
+    for member in by_heartbeat:
+        member.hand_in_first_heartbeat()
 
 
 def seed_records(

@@ -6,20 +6,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from kgm.clients.recognition import recognise_by_ids
-from kgm.coordinator.contract.outcome import Millis, Producer
+from kgm.coordinator.contract.outcome import Producer
 from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.model.assignment import Partitions, count
 from kgm.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
 from kgm.records.record import Record
-from kgm.simulation.plan.bounce_plan import GroupProtocol, Stop
-from kgm.simulation.plan.client_library import HEARTBEAT_INTERVAL_MS, consumer_of, played_as
+from kgm.simulation.plan.bounce_plan import Stop
+from kgm.simulation.plan.client_library import HEARTBEAT_INTERVAL_MS, played_as
 from kgm.simulation.plan.starting_group import StartingGroup, StartingMember
-from kgm.simulation.play.classic_member import ScriptedClassicMember
-from kgm.simulation.play.client_profiles import PROFILES, ClientProfile
+from kgm.simulation.play.client_profiles import ClientProfile
 from kgm.simulation.play.consumer_member import ScriptedConsumerMember
 from kgm.simulation.play.ownership_ledger import OwnershipLedger
 from kgm.simulation.play.scripted_member import ScriptedMember
-from kgm.simulation.play.seed_records import seed_records
+from kgm.simulation.play.seed_records import load_group, scripted_member, seed_records
 from kgm.simulation.play.timing import DrawTiming
 from kgm.simulation.play.world import LEAVE_VERSION, START_MS, Client, LeaveSender, World
 from kgm.simulation.replay.recorded_group import MemberRun, Moment, RecordedProcess, ReplayedGroup, RunEnd
@@ -117,7 +116,10 @@ class Replay:
         self._drawn: dict[Moment, float] = {}
         group = _starting_group(recorded)
         self.world = _RecordingWorld(group, _settings(recorded, draw), draw, self)
-        self.members = {process.name: self._scripted(process) for process in recorded.processes}
+        self.members = {
+            process.name: scripted_member(self.world, _starting_member(recorded, process))
+            for process in recorded.processes
+        }
 
     @property
     def interruptions(self) -> int:
@@ -174,13 +176,6 @@ class Replay:
 
     # -- processes
 
-    def _scripted(self, process: RecordedProcess) -> ScriptedMember:
-        spec = _starting_member(self.recorded, process)
-        library = consumer_of(spec.library, self.recorded.assignor)
-        is_consumer = self.recorded.protocol is GroupProtocol.CONSUMER
-        kind = ScriptedConsumerMember if is_consumer else ScriptedClassicMember
-        return kind(self.world, spec, PROFILES[library])
-
     def _load(self) -> list[Record]:
         """Load the group as it is at the beginning."""
         world, group = self.world, self.world.group
@@ -189,14 +184,7 @@ class Replay:
             return []
         leader = next((each for each in present if each.spec.member_id == self.recorded.leader), present[0])
         seeds = seed_records(group, leader.spec, world.image, START_MS - 60_000, world.behavior)
-        for member in present:
-            member.be_member()
-        if isinstance(leader, ScriptedClassicMember):
-            leader.has_led = True
-        by_heartbeat = sorted(present, key=lambda member: member.extended_ms)
-        world.load(seeds, now=Millis(int(by_heartbeat[0].extended_ms)))
-        for member in by_heartbeat:
-            member.hand_in_first_heartbeat()
+        load_group(world, present, leader, seeds)
         return seeds
 
     def _schedule(self, process: RecordedProcess, run: MemberRun) -> None:
