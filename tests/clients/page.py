@@ -77,7 +77,8 @@ each, and 500 others with `--long`. `kgm assign --library NAME` runs them.
    assigned in the next round, and new ones once a client or the broker notices them), assigned ones do not exist any
    more, or members of a consumer group have not reached its epoch or their targets. If anything is assigned, also not
    where the assignment of a member cannot be read, or members have racks and their assignor may go by them (`range` and
-   the sticky ones of Java and librdkafka): a snapshot does not have the racks of partitions.
+   the sticky ones of Java and librdkafka): a snapshot does not have the racks of partitions. With such racks
+   `kgm remove-members` does not say which partitions will move.
 8. Not if members of a consumer group stop, it rebalances, and its assignor is not the broker's default: the broker
    takes the one for which most members ask (`group.remote.assignor`), and no Kafka API returns who asks. Without those
    that stop, the group may change to the default (the first of `group.consumer.assignors`; for a group in a file,

@@ -30,10 +30,11 @@ LeaderAssignor: TypeAlias = "Callable[[str, Sequence[MemberSpec], Mapping[str, i
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PossibleLeader:
-    """A client that may lead the group. what: which client it is and what its assignment depends on, in words. assign:
-    how it assigns; None: as Kafka's Java client does. map_order: records whether the order of a Go map decided the
-    assignment."""
+    """A client that may lead the group. library: whose assignor it runs. what: which client it is and what its
+    assignment depends on, in words. assign: how it assigns; None: as Kafka's Java client does. map_order: records
+    whether the order of a Go map decided the assignment."""
 
+    library: str
     what: str
     assign: LeaderAssignor | None
     map_order: MapOrder = field(default_factory=MapOrder)
@@ -47,14 +48,14 @@ def possible_leaders(group: GroupSnapshot, removed_member_ids: Collection[str]) 
     leaders = []
     for library in libraries:
         if library == JAVA:
-            leaders.append(PossibleLeader(what="a Java consumer", assign=None))
+            leaders.append(PossibleLeader(library=library, what="a Java consumer", assign=None))
             continue
         kinds = _has_scala_maps(group) if library in _BY_BROKER else [False]
         for kind in kinds:
             what = f"a {library} consumer" + (f" on {_BROKERS[kind]}" if len(kinds) > 1 else "")
             order = MapOrder()
             assign = _of_library(group, library, has_scala_maps=kind, map_order=order)
-            leaders.append(PossibleLeader(what=what, assign=assign, map_order=order))
+            leaders.append(PossibleLeader(library=library, what=what, assign=assign, map_order=order))
     return leaders
 
 

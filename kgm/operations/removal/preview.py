@@ -1,7 +1,8 @@
 """Who gets the partitions that a removal frees, computed in advance.
 
 The group's assignor is run on the members that stay, with the partitions that they own now. If the result cannot be
-known (a custom assignor that is not installed, a group that is rebalancing), there is none, rather than a guess."""
+known (a custom assignor that is not installed, a group that is rebalancing, members whose racks may matter), there is
+none, rather than a guess."""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ from kgm.assignors import GroupSpec, MemberSpec, TopicSpec, assign, has_assignor
 from kgm.assignors.server.broker_view import as_the_broker_sees
 from kgm.assignors.server.uniform import assign_uniform
 from kgm.assignors.unsupported_groups import why_unsupported
+from kgm.clients.racks import why_by_rack
 from kgm.clients.subscribed_topics import subscribed_topics, why_unmatched
 from kgm.clients.table import SAME_ASSIGNOR, never_says_owned
 from kgm.model.assignment import Assignment, Move, Partitions, moves
@@ -57,6 +59,8 @@ def preview_moves(
     expected = expected_moves(group, removed_member_ids, leader=first.assign)
     if expected.moves is None:
         return expected
+    if staying and (why := _why_open(group)) is not None:
+        return _unknown(why)
     expected = replace(expected, notes=(*expected.notes, *_doubts(group)))
     if first.map_order.decides:
         note = (
@@ -72,6 +76,14 @@ def preview_moves(
             )
             return replace(expected, notes=(*expected.notes, note))
     return expected
+
+
+def _why_open(group: GroupSnapshot) -> str | None:
+    """Why the members that stay may get other partitions than the assignor gives them here."""
+    if group.type != "classic":
+        return None
+    libraries = (leader.library for leader in possible_leaders(group, ()))
+    return why_by_rack(_usual_name(group) or "", (member.rack for member in group.members), libraries)
 
 
 def _doubts(group: GroupSnapshot) -> list[str]:

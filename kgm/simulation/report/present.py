@@ -4,10 +4,10 @@ plan does not cause is still to come, what a member owns is not known, or racks 
 from dataclasses import dataclass
 
 from kgm.assignors import is_cooperative
+from kgm.clients.racks import why_by_rack
 from kgm.clients.subscribed_topics import subscribed_topics, why_unmatched
 from kgm.model.assignment import Partitions, owners
 from kgm.model.changes import owned
-from kgm.model.client_library import JAVA, LIBRDKAFKA
 from kgm.model.snapshot import GroupSnapshot
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan
 from kgm.simulation.plan.starting_group import StartingGroup
@@ -15,10 +15,6 @@ from kgm.simulation.report.self_check import is_reproduced
 from kgm.text.names import in_order
 from kgm.text.wording import many, some
 
-#: Libraries whose assignors may match the racks of members and partitions (KIP-881), and an assignor that never does.
-#: franz-go does so only with an option, and the brokers' assignors do not.
-_BY_RACK = frozenset((JAVA, LIBRDKAFKA))
-_WITHOUT_RACKS = "roundrobin"
 _STILL_TO_COME = "the group may still rebalance without the plan, and what moves is not known"
 
 
@@ -50,13 +46,11 @@ def present_doubts(
 
 
 def _racks(group: StartingGroup) -> list[str]:
-    have_racks = any(member.rack for member in group.members)
-    if not have_racks or group.protocol is GroupProtocol.CONSUMER or group.assignor == _WITHOUT_RACKS:
+    if group.protocol is GroupProtocol.CONSUMER:
         return []
-    leaders = {member.assigner(group.assignor) for member in group.members}
-    if leaders.isdisjoint(_BY_RACK):
-        return []
-    return [f"{group.assignor} may assign members partitions of their own racks: what a rebalance moves is not known"]
+    racks = (member.rack for member in group.members)
+    why = why_by_rack(group.assignor, racks, {member.assigner(group.assignor) for member in group.members})
+    return [] if why is None else [f"{why}: what a rebalance moves is not known"]
 
 
 def _unreadable(snapshot: GroupSnapshot) -> list[str]:

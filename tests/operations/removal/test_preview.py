@@ -18,6 +18,7 @@ from kgm.operations.removal.request import RemovalRequest
 from kgm.simulation.bounce import simulate
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Membership, Plan
 from kgm.simulation.plan.synthetic_group import synthetic_group
+from tests.simulation.groups import made_up
 
 
 def member(name, assignment, *, topics=("t",), static=True, **more):
@@ -161,6 +162,48 @@ def test_nothing_is_predicted_for_topics_that_could_not_be_described():
     )  # fmt: skip
     everybody = preview_moves(before, ["a-1", "b-1"], undescribed_topics={"t"})
     assert shown(everybody.moves) == [("t", 0, "a", None), ("t", 1, "b", None)]
+
+
+def in_racks(*racks, assignor="range", library="java"):
+    """A group of as many members, each in one of these racks or in none, the last of which is to be removed."""
+    before = made_up(len(racks), 12, assignor=assignor, library=library)
+    placed = zip(before.members, racks, strict=True)
+    return dataclasses.replace(before, members=tuple(dataclasses.replace(one, rack=rack) for one, rack in placed))
+
+
+RACKS = [("r1", "r2", "r3"), ("r1", "r1", "r1"), ("r1", None, None), (None, None, "r1"), (None, None, None)]
+
+
+@pytest.mark.parametrize("racks", RACKS)
+@pytest.mark.parametrize(
+    ("assignor", "library"),
+    [
+        *((assignor, "java") for assignor in ("range", "sticky", "cooperative-sticky", "roundrobin")),
+        *((assignor, "librdkafka") for assignor in ("range", "cooperative-sticky", "roundrobin")),
+        *((assignor, "franz-go") for assignor in ("range", "cooperative-sticky")),
+    ],
+)
+def test_nothing_is_predicted_where_racks_may_decide_as_nothing_is_simulated(racks, assignor, library):
+    """KIP-881: the range and the sticky assignors of Java and librdkafka match racks of members and of replicas, which no
+    description of a group has."""
+    before = in_racks(*racks, assignor=assignor, library=library)
+    last = before.members[-1]
+    found = preview_moves(before, {last.member_id})
+    caveats = simulate(before, Plan(remove=(last.identity,)), draws=5).caveats
+    by_rack = f"{assignor} may assign members partitions of their own racks"
+    matter = any(racks) and assignor != "roundrobin" and library != "franz-go"
+    assert any(text.startswith(by_rack) for text in caveats) is matter
+    if matter:
+        assert (found.moves, found.notes) == (None, (f"which partitions will move is not known: {by_rack}",))
+    else:
+        assert found.moves
+
+
+def test_what_is_freed_by_all_members_goes_to_nobody_whatever_their_racks():
+    before = in_racks("r1", "r2")
+    found = preview_moves(before, {one.member_id for one in before.members})
+    assert {one.owner_after for one in found.moves} == {None}
+    assert len(found.moves) == 12
 
 
 def guard_report(sessions_ms=None, rebalance_ms=None, **verdicts):
