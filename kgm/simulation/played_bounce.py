@@ -12,6 +12,7 @@ from kgm.model.snapshot import GroupSnapshot
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan
 from kgm.simulation.plan.client_library import HEARTBEAT_INTERVAL_MS, STICKY, longest_heartbeat_interval_ms
 from kgm.simulation.plan.played_settings import broker_settings_of
+from kgm.simulation.plan.server_assignors import may_lose_votes
 from kgm.simulation.plan.starting_group import StartingGroup
 from kgm.simulation.play.draw import SILENT_CLOSE, Draw
 from kgm.simulation.report.caveats import (
@@ -270,12 +271,11 @@ def _of_other_brokers(brokers: Sequence[Simulation], drawn: Sequence[Draw], draw
 
 
 def _may_lose_votes(simulation: Simulation, drawn: Sequence[Draw]) -> bool:
-    """Whether members leave a consumer group whose assignor is not the broker's default: then others have asked for it,
-    but not necessarily those that stay. With the default assignor most members are taken not to ask for any."""
+    """Whether members leave a consumer group that may change to the broker's default assignor without them."""
     group, plan = simulation.group, simulation.plan
-    is_default = group.assignor == simulation.settings.consumer_assignors[0]
-    is_known = group.has_known_votes or is_default or group.unknown_assignor is not None
-    is_open = group.protocol is GroupProtocol.CONSUMER and not is_known
+    default = simulation.settings.consumer_assignors[0]
+    is_open = group.protocol is GroupProtocol.CONSUMER and group.unknown_assignor is None
+    is_open = is_open and may_lose_votes(group.assignor, default, has_known_votes=group.has_known_votes)
     return is_open and bool(plan.named) and any(draw.rebalances or draw.generations for draw in drawn)
 
 

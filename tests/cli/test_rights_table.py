@@ -153,7 +153,8 @@ def table(seen):
         "`simulate-bounce --fail-if-...`, `drain --fail-if-...` and the limits of `plan` exit with 7, and `rollout --fail-if-...`",
         "refuses (6).", "",
         "DESCRIBE_CONFIGS on the cluster is optional too: with it `simulate-bounce` and `doctor` know the broker's limits and,",
-        "on Kafka 3.7 to 3.9, which coordinator it runs. Without it they say that they assume defaults.", "",
+        "on Kafka 3.7 to 3.9, which coordinator it runs. Without it they say that they assume defaults. With it",
+        "`remove-members` knows the default assignor of consumer groups, which otherwise is taken to be `uniform`.", "",
         "Exit codes by login, in the order of the columns above:", "",
         f"| command | {' | '.join(LOGINS)} |", f"|---|{'---|' * len(LOGINS)}",
     ]  # fmt: skip

@@ -82,9 +82,10 @@ each, and 500 others with `--long`. `kgm assign --library NAME` runs them.
 8. Not if members of a consumer group stop, it rebalances, and its assignor is not the broker's default: the broker
    takes the one for which most members ask (`group.remote.assignor`), and no Kafka API returns who asks. Without those
    that stop, the group may change to the default (the first of `group.consumer.assignors`; for a group in a file,
-   `uniform`, unless `--set` says otherwise), so the ranges include that. `--assignor range` states that all members ask
-   for it. Two things are taken for granted: if the assignor is the default, that no member asks for another, and that
-   new members ask for the same as the others.
+   `uniform`, unless `--set` says otherwise), so the ranges include that, and `kgm remove-members` does not say which
+   partitions will move unless both assignors move the same. `--assignor range` states that all members ask for it. Two
+   things are taken for granted: if the assignor is the default, that no member asks for another, and that new members
+   ask for the same as the others.
 9. In a classic group on two assumptions. All members list the same assignors (`partition.assignment.strategy`; a note
    says so): a broker chooses one that all members list, and returns no others. So if only the member that stops has
    kept the group from changing to another one, the prediction is wrong. `--assignor NAME` states that all list the

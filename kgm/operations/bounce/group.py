@@ -11,6 +11,7 @@ from kgm.model.broker_version import FIRST_WITH_JAVA, LAST_WITH_SCALA
 from kgm.model.errors import ConditionNotMet, NotFoundError, PartialError, UsageError
 from kgm.model.snapshot import GroupSnapshot, TopicSnapshot
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Membership
+from kgm.simulation.plan.server_assignors import OFFERED, offered_assignors
 from kgm.simulation.plan.starting_group import with_stated_library
 from kgm.simulation.plan.synthetic_group import newly_assigned, synthetic_group
 from kgm.simulation.sinks import SinkGroup
@@ -21,7 +22,7 @@ from kgm.text.wording import some
 _CONSUMER_LIMITS = ("session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms")
 #: The settings of the coordinator's broker that matter to a bounce. A version may not have all of them.
 BROKER_SETTINGS = (
-    "group.consumer.assignors",
+    OFFERED,
     "group.consumer.max.size",
     "group.consumer.migration.policy",
     *(f"group.consumer.{bound}{name}" for name in _CONSUMER_LIMITS for bound in ("", "min.", "max.")),
@@ -36,12 +37,6 @@ BROKER_SETTINGS = (
 GROUP_SETTINGS = ("consumer.session.timeout.ms", "consumer.heartbeat.interval.ms", "consumer.assignment.interval.ms")
 #: Either of them turns on the new coordinator of 3.7 to 3.9.
 _NEW_COORDINATOR, _PROTOCOLS = "group.coordinator.new.enable", "group.coordinator.rebalance.protocols"
-_ASSIGNORS = "group.consumer.assignors"
-#: Brokers up to 3.9 list class names there.
-_ASSIGNOR_CLASSES = {
-    "org.apache.kafka.coordinator.group.assignor.UniformAssignor": "uniform",
-    "org.apache.kafka.coordinator.group.assignor.RangeAssignor": "range",
-}
 _ASSUMED = (
     "Kafka's defaults are assumed for limits of session timeouts and group sizes, and for the initial rebalance delay "
     "(--set)"
@@ -158,10 +153,8 @@ def _unread_settings(cluster: AdminClient, group: GroupSnapshot) -> Iterator[str
 def usable_settings(asked: Mapping[str, str]) -> dict[str, str]:
     """The broker's settings as the engine expects them: assignors by name, without custom ones."""
     settings = {name: value for name, value in asked.items() if name in BROKER_SETTINGS}
-    if _ASSIGNORS in settings:
-        names = [_ASSIGNOR_CLASSES.get(name.strip(), name.strip()) for name in settings.pop(_ASSIGNORS).split(",")]
-        if known := [name for name in names if name in _ASSIGNOR_CLASSES.values()]:
-            settings[_ASSIGNORS] = ",".join(known)
+    if known := offered_assignors(settings.pop(OFFERED, "")):
+        settings[OFFERED] = ",".join(known)
     return settings
 
 

@@ -1,8 +1,8 @@
 """Who gets the partitions that a removal frees, computed in advance.
 
 The group's assignor is run on the members that stay, with the partitions that they own now. If the result cannot be
-known (a custom assignor that is not installed, a group that is rebalancing, members whose racks may matter), there is
-none, rather than a guess."""
+known (a custom assignor that is not installed, a group that is rebalancing, members whose racks may matter or without
+whom the broker may choose another assignor), there is none, rather than a guess."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.operations.removal.consequences import becomes_classic
 from kgm.operations.removal.leader import LeaderAssignor, possible_leaders
 from kgm.simulation.plan.client_library import STICKY, may_forget
+from kgm.simulation.plan.server_assignors import SERVER_ASSIGNORS, SERVER_PREFIX, has_known_votes, may_lose_votes
 from kgm.simulation.plan.starting_group import library_of
 from kgm.simulation.report.self_check import unexplained
 
@@ -41,11 +42,13 @@ class ExpectedMoves:
 
 
 def preview_moves(
-    group: GroupSnapshot, removed_member_ids: Collection[str], *, undescribed_topics: Collection[str] = ()
-) -> ExpectedMoves:
+    group: GroupSnapshot, removed_member_ids: Collection[str], *, undescribed_topics: Collection[str] = (),
+    default_assignor: str = SERVER_ASSIGNORS[0], stated_assignor: str | None = None,
+) -> ExpectedMoves:  # fmt: skip
     """The moves that a removal causes with the most likely leader, with a note if another leader would assign
     differently. undescribed_topics: topics of which it is not known whether they exist, and with how many
-    partitions."""
+    partitions. default_assignor: the one that the broker gives a consumer group for which no member asks.
+    stated_assignor: the group's, if an operator has named it."""
     if not removed_member_ids:
         return ExpectedMoves(moves=())
     staying = [member for member in group.members if member.member_id not in removed_member_ids]
@@ -59,8 +62,17 @@ def preview_moves(
     expected = expected_moves(group, removed_member_ids, leader=first.assign)
     if expected.moves is None:
         return expected
-    if staying and (why := _why_open(group)) is not None:
+    if staying and (why := _why_by_rack(group)) is not None:
         return _unknown(why)
+    has_votes = has_known_votes(group, stated_assignor)
+    if group.type == "consumer" and may_lose_votes(group.assignor or "", default_assignor, has_known_votes=has_votes):
+        by_default = expected_moves(replace(group, assignor=default_assignor), removed_member_ids)
+        if by_default.moves != expected.moves:
+            return _unknown(
+                f"no API returns which members ask for {group.assignor} (group.remote.assignor), and without those "
+                f"that are removed the group may change to the broker's default, {default_assignor} (--assignor "
+                f"{group.assignor} if all members ask for it)"
+            )
     expected = replace(expected, notes=(*expected.notes, *_doubts(group)))
     if first.map_order.decides:
         note = (
@@ -78,8 +90,7 @@ def preview_moves(
     return expected
 
 
-def _why_open(group: GroupSnapshot) -> str | None:
-    """Why the members that stay may get other partitions than the assignor gives them here."""
+def _why_by_rack(group: GroupSnapshot) -> str | None:
     if group.type != "classic":
         return None
     libraries = (leader.library for leader in possible_leaders(group, ()))
@@ -118,7 +129,7 @@ def expected_moves(
     """The moves with one leader. leader: how the leader of a classic group assigns; None: as Kafka's Java client
     does."""
     removed = set(removed_member_ids)
-    name = f"consumer-{group.assignor}" if group.type == "consumer" else _usual_name(group)
+    name = f"{SERVER_PREFIX}{group.assignor}" if group.type == "consumer" else _usual_name(group)
     has_assignment = group.type == "consumer" or group.state == "Stable"
     foreign = why_unsupported(group)
     if foreign is not None:

@@ -41,6 +41,7 @@ from kgm.operations.removal.send import REASON_VERSION, LeaveGroupSender
 from kgm.operations.removal.verification import second_look
 from kgm.operations.removal.verification.later_descriptions import LaterDescriptions
 from kgm.operations.removal.verification.second_look import StaleLivenessError
+from kgm.simulation.plan.server_assignors import OFFERED, SERVER_ASSIGNORS, offered_assignors
 from kgm.simulation.plan.starting_group import with_stated_library
 from kgm.text.wording import group_command
 
@@ -151,7 +152,10 @@ def prepare(
         cluster.go_on()
         plan = plan.without(report.left)
         refusal = guard.decide(request, plan, report)
-        moves = preview_moves(stated, plan.member_ids, undescribed_topics=cluster.offsets.undescribed_topics)
+        moves = preview_moves(
+            stated, plan.member_ids, undescribed_topics=cluster.offsets.undescribed_topics,
+            default_assignor=_default_assignor(cluster, group), stated_assignor=request.assignor,
+        )  # fmt: skip
         warnings += _warnings(cluster, group, plan, report)
     return PreparedRemoval(
         request=request, plan=plan, guard=report, moves=moves, warnings=tuple(warnings),
@@ -166,6 +170,13 @@ def _as_stated(group: GroupSnapshot, request: RemovalRequest) -> GroupSnapshot:
         raise UsageError(f"--assignor: kgm does not know {request.assignor!r}")
     named = group if request.assignor is None else replace(group, assignor=request.assignor)
     return with_stated_library(named, request.library)
+
+
+def _default_assignor(cluster: AdminClient, group: GroupSnapshot) -> str:
+    """The one that the broker gives a consumer group for which no member asks; Kafka's default if that cannot be
+    read."""
+    setting = cluster.broker_settings(group.group_id, [OFFERED]).get(OFFERED, "") if group.type == "consumer" else ""
+    return (offered_assignors(setting) or SERVER_ASSIGNORS)[0]
 
 
 def _without_threads(processes: Iterable[str], group: GroupSnapshot) -> list[NotFoundError]:

@@ -22,6 +22,7 @@ from kgm.protocol.subscription import NEWEST, SHORT_VERSION
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Membership, WhatIf
 from kgm.simulation.plan.client_library import Library, is_nameless, may_forget, played_as
 from kgm.simulation.plan.refusals import refuse_unplayable
+from kgm.simulation.plan.server_assignors import SERVER_ASSIGNORS, SERVER_PREFIX, has_known_votes
 from kgm.simulation.plan.timeouts import REBALANCE_TIMEOUT_MS, SESSION_TIMEOUT_MS, timeouts_of, usual_timeouts
 from kgm.simulation.plan.topics import is_matched, partition_counts, topics_of_member, without_nonexistent
 
@@ -36,10 +37,6 @@ RESOLVED_BEFORE_MS = 300_000
 _STATIC_LIBRARIES = tuple(name for name, traits in CLIENTS.items() if traits.has_static_members)
 #: What most classic groups use.
 CLASSIC_ASSIGNOR = "range"
-#: What brokers offer to consumer groups; the first is the default.
-SERVER_ASSIGNORS = ("uniform", "range")
-#: Precedes the names of the broker's assignors in `kgm.assignors`.
-SERVER_PREFIX = "consumer-"
 #: A cooperative group is stable after two rounds. More rounds mean an assignor that never returns the same twice.
 _MAX_ROUNDS = 5
 
@@ -307,8 +304,7 @@ def starting_group_of(snapshot: GroupSnapshot, what_if: WhatIf) -> StartingGroup
         caveats=tuple(caveats),
         has_user_data=any(member.user_data is not None for member in snapshot.members),
         may_forget=may_forget(snapshot, what_if.assignor),
-        # No API returns what a member asks for. A group without a coordinator is made up, and so are its members.
-        has_known_votes=what_if.assignor is not None or snapshot.coordinator is None,
+        has_known_votes=has_known_votes(snapshot, what_if.assignor),
     )
     if any(member.rack for member in group.members):
         group = _with_caveat(

@@ -11,12 +11,8 @@ from kgm.model.snapshot import GroupSnapshot, MemberSnapshot, OffsetSnapshot, To
 from kgm.protocol.subscription import PROTOCOL_TYPE
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Membership, WhatIf
 from kgm.simulation.plan.member_ids import new_classic_member_id, new_consumer_member_id
-from kgm.simulation.plan.starting_group import (
-    CLASSIC_ASSIGNOR,
-    SERVER_ASSIGNORS,
-    starting_group_of,
-    with_assignor_applied,
-)
+from kgm.simulation.plan.server_assignors import SERVER_ASSIGNORS
+from kgm.simulation.plan.starting_group import CLASSIC_ASSIGNOR, starting_group_of, with_assignor_applied
 from kgm.simulation.plan.timeouts import REBALANCE_TIMEOUT_MS, SESSION_TIMEOUT_MS
 
 _CLIENT_ID = "consumer"

@@ -12,7 +12,7 @@ from kgm.operations.history.advice.processes import Subscribed, processes, stall
 from kgm.operations.history.advice.window import NotReplayableError, Window, newest, untouched
 from kgm.operations.history.source import History
 from kgm.simulation.plan.bounce_plan import GroupProtocol
-from kgm.simulation.plan.starting_group import SERVER_ASSIGNORS
+from kgm.simulation.plan.server_assignors import SERVER_ASSIGNORS
 from kgm.simulation.plan.timeouts import SESSION_TIMEOUT_MS
 from kgm.simulation.replay.recorded_group import ReplayedGroup
 
