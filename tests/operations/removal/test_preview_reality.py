@@ -10,7 +10,7 @@ import pytest
 
 from kgm.client import connect
 from kgm.model.assignment import moves
-from kgm.operations.removal.preview import expected_moves
+from kgm.operations.removal.preview import preview_moves
 from kgm.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
 from kgm.simulation.bounce import simulate
 from kgm.simulation.plan.bounce_plan import Plan, WhatIf
@@ -88,7 +88,8 @@ def test_the_removal_did_what_was_told(cluster, wire, seed):
         removed(group, gone)
         after = client.describe_group(group.group_id)
     # From what was there before: nobody sends heartbeats meanwhile, so the group does not wait for it.
-    told = expected_moves(before, gone).moves
+    told = preview_moves(before, gone, stated_assignor=before.assignor).moves
+    unstated = preview_moves(before, gone).moves
     # All members ask for the group's assignor, which no API returns; uniform is the default.
     stated = WhatIf(assignor=before.assignor) if before.assignor == "range" else WhatIf()
     played = simulate(before, Plan(remove=identities, what_if=stated), draws=DRAWS)
@@ -96,8 +97,26 @@ def test_the_removal_did_what_was_told(cluster, wire, seed):
     happened = moves({member.identity: member.assignment for member in before.members}, owners)
     assert happened or not any(member.assignment for member in before.members if member.member_id in gone)
     assert set(told) == set(happened)
+    assert unstated == told or (unstated is None and before.assignor == "range")
     assert played.exact
     assert held(played.typical.final_assignment) == held(owners)
+
+
+def test_nothing_was_told_of_a_removal_that_changed_the_assignor(cluster, wire):
+    """Only the member that is removed asks for range, so that the group gets the default."""
+    group = HeartbeatGroup(wire, "removal-of-the-voter", ["removal-some"], "range")
+    cluster.configure_group(group.group_id, PROMPT)
+    for number, member_id in enumerate(random_member_ids(random.Random(1), 4)):
+        group.join(member_id, f"seat-{number}")
+        group.assignor = None  # the members after the first ask for none
+    group.heartbeat_until_stable()
+    (voter, *_) = group.instance_ids
+    with connect(cluster.bootstrap, timeout_ms=20_000) as client:
+        before = client.describe_group(group.group_id)
+        removed(group, [voter])
+        after = client.describe_group(group.group_id)
+    assert (before.assignor, after.assignor) == ("range", "uniform")
+    assert preview_moves(before, {voter}).moves is None
 
 
 def held(assignment):
