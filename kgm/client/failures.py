@@ -85,6 +85,18 @@ def refuse_other_cluster(answers: Iterable[object]) -> None:
         raise error
 
 
+def refuse_evidence_of_other_cluster(
+    what: str, recorded: str | None, answering: str | None, hint: str | None = None
+) -> None:
+    """Raises RefusedError if what was recorded is of a cluster other than the one that answers: a group of the same
+    name there is another group. An id that is not known, None, is not another one."""
+    if None not in (recorded, answering) and recorded != answering:
+        raise RefusedError(
+            f"nothing was done: {what} is about cluster {recorded}, and this is {answering}",
+            hint=hint or "check --bootstrap-server and --profile",
+        )
+
+
 class UnreadSettings(NamedTuple):
     """Why settings could not be read. why: the part of the sentence after "they". is_denied: a right is missing."""
 

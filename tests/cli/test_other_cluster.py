@@ -3,6 +3,7 @@ group. Nothing that it shows is taken for what became of the first, and each com
 
 from __future__ import annotations
 
+import json
 import subprocess
 import threading
 
@@ -21,6 +22,7 @@ from kgm.protocol.apis import ApiKey
 from kgm.server import serve_in_thread
 from tests.cli.environment import bare
 from tests.cli.forked import forked_command
+from tests.cli.runner import kgm
 from tests.client.faults import FaultProxy
 from tests.client.joiners import form_group
 from tests.waiting import until
@@ -144,3 +146,56 @@ def test_a_trend_is_not_made_of_two_clusters(address, monkeypatch):
         with pytest.raises(OtherClusterError):
             [*describe(cluster, DescriptionRequest(names=[GROUP], trend_ms=3000), PartitionOrder.NAME).groups]
         switching.join()
+
+
+def saved(server, path, **more):
+    """A snapshot as `describe` prints it. more: keys that replace those of the envelope."""
+    run = kgm("describe", GROUP, "-b", server.bootstrap, "-o", "json")
+    path.write_text(json.dumps(json.loads(run.out) | more))
+    return str(path)
+
+
+RECORDED = [
+    ("diff", "{file}", "live"), ("diff", "live", "{file}"), ("diff", "{file}", "live:absent"),
+    ("watch", GROUP, "--count", "1", "--baseline", "{file}"), ("watch", "--match", "x*", "--count", "1", "--baseline", "{file}"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("words", RECORDED, ids=" ".join)
+def test_a_snapshot_is_not_compared_with_another_cluster(clusters, tmp_path, words):
+    first, second = clusters
+    path = saved(first, tmp_path / "first.json")
+    run = kgm(*(word.format(file=path) for word in words), "-b", second.bootstrap, "-o", "json")
+    assert (run.code, json.loads(run.out)["data"]) == (REFUSED, {})
+    ids = [server._server.cluster.cluster_id for server in clusters]
+    assert f"file {path} is about cluster {ids[0]}, and this is {ids[1]}" in run.err
+
+
+@pytest.mark.parametrize("cluster", [None, {"id": None, "bootstrap": "b:9092"}, {"id": ""}, {"id": 7}, "text"], ids=str)
+@pytest.mark.parametrize("words", [RECORDED[0], RECORDED[4]], ids=" ".join)
+def test_a_snapshot_that_names_no_cluster_is_taken_as_it_is(clusters, tmp_path, words, cluster):
+    first, second = clusters
+    path = saved(first, tmp_path / "first.json", cluster=cluster)
+    run = kgm(*(word.format(file=path) for word in words), "-b", second.bootstrap)
+    assert run.code == 0, run.err
+
+
+def test_a_baseline_of_a_pattern_can_be_stdin(clusters):
+    server = clusters[0]
+    text = kgm("describe", GROUP, "-b", server.bootstrap, "-o", "json").out
+    run = kgm("watch", "--match", "x*", "--count", "1", "--baseline", "-", "-b", server.bootstrap, stdin=text)
+    assert run.code == 0, run.err
+
+
+@pytest.mark.parametrize("output", ["table", "json"])
+def test_files_of_two_clusters_are_compared_with_a_warning(clusters, tmp_path, output):
+    first, second = (saved(server, tmp_path / f"{n}.json") for n, server in enumerate(clusters))
+    run = kgm("diff", first, second, "-o", output)
+    ids = [server._server.cluster.cluster_id for server in clusters]
+    assert run.code == 0
+    (warning,) = run.err.splitlines()
+    assert f"A is about cluster {ids[0]}, and B about cluster {ids[1]}" in warning
+    if output == "json":
+        assert json.loads(run.out)["warnings"] == [warning.removeprefix("warning: ")]
+    for other in (first, saved(clusters[1], tmp_path / "nameless.json", cluster=None)):
+        assert kgm("diff", first, other, "-o", output).err == ""

@@ -14,12 +14,16 @@ from kgm.model.errors import ConditionNotMet, UsageError
 from kgm.text.names import check_name
 
 if TYPE_CHECKING:
+    from kgm.cli.options.snapshots import SnapshotFile
     from kgm.model.changes import Changed, Changes
     from kgm.model.snapshot import MemberSnapshot
-    from kgm.operations.diff.comparison import GroupComparison, Side, SnapshotComparison
+    from kgm.operations.diff.comparison import GroupComparison, LiveGroups, Side, SnapshotComparison
 
 SCHEMA = "kgm.diff/v1"
 LIVE = "live"
+_TWO_CLUSTERS = (
+    "check --bootstrap-server and --profile; two clusters can be compared by two files from `kgm describe -o json`"
+)
 #: The columns of csv and tsv: a row is an entry of one of JSON's lists, which `change` names as tables do.
 _KEYS = ("group_id", "change", "identity", "name", "topic", "partition", "before", "after", "assignment")
 
@@ -40,22 +44,29 @@ def diff(
     A snapshot is the output of `kgm describe -o json`, or `live`: the cluster as it is now. `live` describes the groups
     of the other side, `live:GROUP` one group. Members are compared by identity: a static member that came back with a
     new member id counts as replaced, and its partitions have not moved. Offsets and lag change all the time and are not
-    compared."""
+    compared. A snapshot of another cluster is not compared with `live` (exit 6); two files of different clusters are,
+    with a warning."""
+    from kgm.cli.options.snapshots import SnapshotFile
     from kgm.cli.output.failures import exit_with, print_error, warn_of_unknown_offsets
     from kgm.operations.diff import comparison
 
     if a == "-" and b == "-":
         raise UsageError("only one of the two can be read from stdin")
     only = list(dict.fromkeys(group or ()))
-    before, after = _side(a), _side(b)
+    sources = _source(a), _source(b)
+    files = [one for one in sources if isinstance(one, SnapshotFile)]
+    before, after = map(_side, sources)
     comparison.live_group_ids(before, after, only)
     where = None
     if isinstance(before, comparison.LiveGroups) or isinstance(after, comparison.LiveGroups):
         with options.cluster(reads_only=True) as connected:
+            for file in files:
+                file.refuse_at(connected.cluster_id, _TWO_CLUSTERS)
             compared = comparison.compare_with_cluster(before, after, only, connected)
             warn_of_unknown_offsets(connected)
             where = cluster_json(connected)
     else:
+        _warn_of_two_clusters(files)
         compared = comparison.compare_snapshots(before, after, only)
     _emit(compared, (a, b), where, options)
     exit_with(compared.errors, done=len(compared.groups))
@@ -65,15 +76,33 @@ def diff(
         raise typer.Exit(ConditionNotMet.exit_code)
 
 
-def _side(text: str) -> Side:
-    from kgm.cli.options.snapshots import read_snapshots
+def _side(source: SnapshotFile | LiveGroups) -> Side:
+    from kgm.cli.options.snapshots import SnapshotFile
+
+    return source.snapshots if isinstance(source, SnapshotFile) else source
+
+
+def _warn_of_two_clusters(files: Sequence[SnapshotFile]) -> None:
+    """Two clusters may be compared on purpose, as after a migration, but no group was deleted or created then."""
+    from kgm.cli.output.failures import print_warning
+
+    before, after = (one.cluster_id for one in files)
+    if None not in (before, after) and before != after:
+        print_warning(
+            f"A is about cluster {before}, and B about cluster {after}: groups of the same name are different groups, "
+            "and one that is only in A or only in B was not deleted or created"
+        )
+
+
+def _source(text: str) -> SnapshotFile | LiveGroups:
+    from kgm.cli.options.snapshots import read_snapshot_file
     from kgm.operations.diff.comparison import LiveGroups
 
     if text == LIVE:
         return LiveGroups()
     kind, colon, name = text.partition(":")
     if kind != LIVE or not colon:
-        return read_snapshots(text)
+        return read_snapshot_file(text)
     if not name:
         raise UsageError(f"{text}: no group is named", hint="kgm diff SNAPSHOT live:GROUP")
     check_name(name, "the name of a group")

@@ -18,6 +18,7 @@ from kgm.model.errors import KgmError, NotFoundError, UsageError
 from kgm.text.durations import parse_duration, show_duration
 
 if TYPE_CHECKING:
+    from kgm.cli.options.snapshots import SnapshotFile
     from kgm.cli.output.watch.event_lines import CollectedEvents, JsonLines, TextLines
     from kgm.cli.output.watch.screen import Screen
     from kgm.client import AdminClient
@@ -90,9 +91,9 @@ def watch(
     Rebalances are counted by generation (from __consumer_offsets, which needs READ on it) or by assignment epoch, so
     none between two polls is missed. Without that right, kgm counts only those that show between two polls, and
     says so. If it is not known at the end whether an expectation was met, the exit code is 4, 5 or 7. It ends with 6
-    when another cluster answers at the same address, whose groups are others. --timeout is how long to watch (no limit
-    by default; exit 8 if --until is not reached by then); a timeout from the environment or a profile does not end a
-    watch."""
+    when another cluster answers at the same address, whose groups are others, or than the one --baseline is about.
+    --timeout is how long to watch (no limit by default; exit 8 if --until is not reached by then); a timeout from the
+    environment or a profile does not end a watch."""
     wanted = list(dict.fromkeys([*(groups or ()), *(group or ())]))
     if not wanted and match is None:
         raise UsageError("no group is given", hint="kgm watch GROUP; `kgm list` shows the groups")
@@ -102,6 +103,7 @@ def watch(
         if number is not None and number < least:
             raise UsageError(f"{option} is {number}; the minimum is {least}")
     limits = _limits(interval, until, count, options)
+    from kgm.cli.options.snapshots import read_snapshot_file
     from kgm.operations.watch.expectations import Expectations
 
     expectations = Expectations(
@@ -111,12 +113,15 @@ def watch(
         expect_no_moves=expect_no_moves,
         max_rebalances=max_rebalances,
     )
-    watched = _watched_groups(wanted, baseline, expectations)
+    recorded = None if baseline is None else read_snapshot_file(baseline)
+    watched = _watched_groups(wanted, recorded, expectations)
 
     def matching(connected: AdminClient) -> tuple[list[WatchedGroup], KgmError | None]:
+        if recorded is not None:
+            recorded.refuse_at(connected.cluster_id)
         group_ids, unseen = _matching(connected, match)
         names = [name for name in group_ids if name not in wanted]
-        return _watched_groups(names, baseline, expectations), unseen
+        return _watched_groups(names, recorded, expectations), unseen
 
     _watch(watched, matching, limits, options)
 
@@ -152,17 +157,18 @@ def _limits(interval: str, until: str | None, count: int | None, options: RunOpt
     )
 
 
-def _watched_groups(names: Sequence[str], baseline: str | None, expectations: Expectations) -> list[WatchedGroup]:
+def _watched_groups(
+    names: Sequence[str], baseline: SnapshotFile | None, expectations: Expectations
+) -> list[WatchedGroup]:
     """The groups with their baselines. Raises NotFoundError if one of them is not in the baseline."""
-    from kgm.cli.options.snapshots import read_snapshots
     from kgm.operations.watch.watched_group import WatchedGroup
 
     before: dict[str, GroupSnapshot] = {}
     if baseline is not None:
-        before = {snapshot.group_id: snapshot for snapshot in read_snapshots(baseline)}
+        before = {snapshot.group_id: snapshot for snapshot in baseline.snapshots}
         for name in names:
             if name not in before:
-                raise NotFoundError(f"the snapshot in file {baseline} has no group {name}", group_id=name)
+                raise NotFoundError(f"the snapshot in file {baseline.path} has no group {name}", group_id=name)
     return [WatchedGroup(name, expectations=expectations, baseline=before.get(name)) for name in names]
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from kgm.client.failures import refuse_evidence_of_other_cluster
 from kgm.model.errors import MissingFileError, UsageError
 from kgm.model.snapshot import GroupSnapshot
 from kgm.model.snapshot_json import DEMO_SCHEMA, snapshots_from_json
@@ -19,7 +21,25 @@ _SCHEMAS = ("kgm.describe/v1", DEMO_SCHEMA)
 _HINT = "kgm describe GROUP -o json > SNAPSHOT"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotFile:
+    """The groups in a file. cluster_id: of which cluster; None if the file does not say."""
+
+    path: str
+    snapshots: list[GroupSnapshot]
+    cluster_id: str | None
+
+    def refuse_at(self, cluster_id: str | None, hint: str | None = None) -> None:
+        """Raises RefusedError if the groups are of a cluster other than this one."""
+        refuse_evidence_of_other_cluster(f"file {self.path}", self.cluster_id, cluster_id, hint)
+
+
 def read_snapshots(path: str) -> list[GroupSnapshot]:
+    """The groups in a file, whichever cluster they are of. Raises what `read_snapshot_file` raises."""
+    return read_snapshot_file(path).snapshots
+
+
+def read_snapshot_file(path: str) -> SnapshotFile:
     """The groups in a file: the whole output of `describe`, its data, a list of groups, or one group; `-` is stdin.
 
     Raises MissingFileError if the file does not exist, UsageError if it is not a snapshot."""
@@ -32,9 +52,15 @@ def read_snapshots(path: str) -> list[GroupSnapshot]:
     try:
         snapshots = snapshots_from_json(groups, _check_envelope(document))
         _refuse_unread(document, {snapshot.group_id for snapshot in snapshots})
-        return snapshots
     except UsageError as error:
         raise UsageError(f"file {path} is not a snapshot: {error.message}", hint=_HINT) from error
+    return SnapshotFile(path=path, snapshots=snapshots, cluster_id=_cluster_id(document))
+
+
+def _cluster_id(document: Any) -> str | None:
+    cluster = document.get("cluster") if isinstance(document, dict) else None
+    cluster_id = cluster.get("id") if isinstance(cluster, dict) else None
+    return cluster_id if isinstance(cluster_id, str) and cluster_id else None
 
 
 def _check_envelope(document: Any) -> str | None:
