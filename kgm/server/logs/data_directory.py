@@ -32,6 +32,7 @@ from kgm.server.contract.limits import Limits
 from kgm.server.contract.offsets_topic import OFFSETS_TOPIC
 from kgm.server.contract.saved_state import GroupConfigs, SavedState
 from kgm.server.contract.transaction import Transaction
+from kgm.server.logs.append_warnings import AppendWarnings
 from kgm.server.logs.shard_log import ShardLog, replayed
 from kgm.server.logs.topic_files import TopicFiles, known_ids
 from kgm.server.logs.topic_log import PartitionLog, ReadableLog, TopicLogs
@@ -77,6 +78,7 @@ class _FolderLog:
         self._limits = limits
         self._warn = warn
         self._log: OffsetsLog | None = None
+        self._appending = AppendWarnings(str(folder), warn)
 
     def _open(self) -> OffsetsLog:
         if self._log is None:
@@ -123,12 +125,13 @@ class DiskShardLog(_FolderLog):
         return PartitionLog() if self._log is None else self._log.reader
 
     def append(self, records: Iterable[Record], *, now: Millis, producer: Producer | None) -> None:
-        self._writable().append(
-            tuple(records), now_ms=now, producer=None if producer is None else ProducerInfo(producer[0], producer[1])
-        )
+        info = None if producer is None else ProducerInfo(producer[0], producer[1])
+        with self._appending:
+            self._writable().append(tuple(records), now_ms=now, producer=info)
 
     def append_marker(self, producer: Producer, *, commit: bool, now: Millis) -> None:
-        self._writable().append_marker(ProducerInfo(producer[0], producer[1]), commit=commit, now_ms=now)
+        with self._appending:
+            self._writable().append_marker(ProducerInfo(producer[0], producer[1]), commit=commit, now_ms=now)
 
     def _writable(self) -> OffsetsLog:
         log = self._open()
@@ -181,13 +184,18 @@ class _TransactionFolder(_FolderLog):
 
     def append(self, transaction: Transaction) -> None:
         pair = transaction.transactional_id.encode(), json.dumps(transaction.as_json()).encode()
-        self._open().append_raw([pair], now_ms=transaction.started_ms)
+        with self._appending:
+            self._open().append_raw([pair], now_ms=transaction.started_ms)
         self.is_dirty = True
 
     def flush(self) -> None:
         self.is_dirty = False
         if self._log is not None:
-            self._log.flush()
+            try:
+                self._log.flush()
+            except OSError as error:
+                self._appending.failed(error)
+                raise
 
 
 class DataDirectory:
@@ -231,9 +239,11 @@ class DataDirectory:
             raise
 
     def topic_logs(self, topics: Mapping[str, int], limits: Limits) -> TopicLogs:
-        files = TopicFiles(self._folder, topic_max_bytes=limits.topic_max_bytes, total_max_bytes=limits.total_max_bytes)
+        files = TopicFiles(
+            self._folder, self._warn, topic_max_bytes=limits.topic_max_bytes, total_max_bytes=limits.total_max_bytes
+        )
         try:
-            files.load(topics, self._warn)
+            files.load(topics)
         except OSError as error:
             raise KgmError(f"--data-dir {self._folder}: cannot read {error.filename}: {error.strerror}") from None
         return files

@@ -16,6 +16,7 @@ from kgm.model.uuids import uuid_of
 from kgm.records.batch import Batch
 from kgm.records.files import check_folder, open_file, open_to_read
 from kgm.records.segment import BadBatch, CorruptLogError, Ending, batches, ending
+from kgm.server.logs.append_warnings import AppendWarnings
 from kgm.server.logs.flush import flush_all
 from kgm.server.logs.topic_log import PartitionLog, TopicLogs
 from kgm.text.files import flush_folder
@@ -33,9 +34,14 @@ _FOLDER_MODE = 0o700
 class TopicFiles(TopicLogs):
     """The logs of all partitions, in memory and on disk."""
 
-    def __init__(self, folder: Path, *, topic_max_bytes: int, total_max_bytes: int) -> None:
+    def __init__(
+        self, folder: Path, warn: Callable[[str], None], *, topic_max_bytes: int, total_max_bytes: int
+    ) -> None:
         super().__init__(topic_max_bytes=topic_max_bytes, total_max_bytes=total_max_bytes)
         self._folder = folder
+        self._warn = warn
+        #: For all partitions together: there may be thousands, on one disk.
+        self._appending = AppendWarnings(f"topics in {folder}", warn)
         self._segments: dict[tuple[str, int], list[tuple[int, Path]]] = {}
         self._open: dict[Path, int] = {}
         self._new: set[Path] = set()
@@ -43,15 +49,15 @@ class TopicFiles(TopicLogs):
 
     # -- at the start
 
-    def load(self, topics: Mapping[str, int], warn: Callable[[str], None]) -> None:
+    def load(self, topics: Mapping[str, int]) -> None:
         """Read what an earlier run wrote for these topics. Raises OSError."""
         for folder in sorted(self._folder.iterdir()):
             name = _FOLDER.fullmatch(folder.name)
             if name is None or not topics.get(name[1], 0) > int(name[2]):
                 continue
-            self._load_partition(name[1], int(name[2]), folder, warn)
+            self._load_partition(name[1], int(name[2]), folder)
 
-    def _load_partition(self, topic: str, partition: int, folder: Path, warn: Callable[[str], None]) -> None:
+    def _load_partition(self, topic: str, partition: int, folder: Path) -> None:
         check_folder(folder)
         log = self._topics.setdefault(topic, {})[partition] = PartitionLog()
         segments = self._segments[topic, partition] = []
@@ -62,10 +68,10 @@ class TopicFiles(TopicLogs):
                 log.start_offset = log.end_offset = base_offset
             segments.append((base_offset, path))
             before = log.size
-            self._load_segment(log, path, warn, is_last=path == paths[-1])
+            self._load_segment(log, path, is_last=path == paths[-1])
             self._grow(topic, log.size - before)
 
-    def _load_segment(self, log: PartitionLog, path: Path, warn: Callable[[str], None], *, is_last: bool) -> None:
+    def _load_segment(self, log: PartitionLog, path: Path, *, is_last: bool) -> None:
         """Read the batches; cut off an incomplete one at the end of the last segment, such as a killed process leaves
         behind.
 
@@ -84,7 +90,7 @@ class TopicFiles(TopicLogs):
                         facts=("nothing was cut off: whole batches or files follow, or it is another file",),
                         hint=f"restore it from a copy, or give up its records: rm {shlex.quote(str(path))}",
                     ) from bad
-                warn(
+                self._warn(
                     f"{path}: truncated at byte {bad.position}, {size - bad.position} bytes were removed: {bad.message}"
                 )
                 os.ftruncate(fd, bad.position)
@@ -105,10 +111,14 @@ class TopicFiles(TopicLogs):
     # -- appending
 
     def _store(self, topic: str, partition: int, batches: list[Batch]) -> None:
-        if self._broken is not None:
-            raise self._broken
         if not batches:
             return
+        with self._appending:
+            self._write(topic, partition, batches)
+
+    def _write(self, topic: str, partition: int, batches: list[Batch]) -> None:
+        if self._broken is not None:
+            raise self._broken
         path = self._active(topic, partition, batches[0].base_offset)
         fd = self._open.get(path)
         if fd is None:
@@ -159,6 +169,7 @@ class TopicFiles(TopicLogs):
             os.close(fd)
         if errors:
             self._broken = errors[0]
+            self._appending.failed(errors[0])
             raise errors[0]
 
 

@@ -479,6 +479,8 @@ def test_a_full_disk_begins_no_transaction(disk, monkeypatch):
         assert Writer(tx.driver, "other").init() == ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert tx.add_offsets() == 0
     assert Writer(tx.driver, "other").init() == 0
+    assert [str(disk.folder / "kgm-transactions") in line for line in disk.warnings] == [True, True]
+    assert ["No space left on device" in line for line in disk.warnings] == [True, False]
 
 
 def test_a_damaged_log_of_transactions_is_an_error(disk):

@@ -179,10 +179,16 @@ def test_a_full_disk_refuses_and_recovers(disk, monkeypatch):
             raise OSError(errno.ENOSPC, "No space left on device")
 
         patch.setattr("kgm.records.log.os.pwrite", full)
-        row = driver.ask(commit("g", name="t", partition=1), version=9).topics[0].partitions[0]
-        assert row.error_code == ErrorCode.NOT_COORDINATOR
-    row = driver.ask(commit("g", name="t", partition=1, offset=3), version=9).topics[0].partitions[0]
-    assert row.error_code == 0
+        for _ in range(3):  # the client retries
+            row = driver.ask(commit("g", name="t", partition=1), version=9).topics[0].partitions[0]
+            assert row.error_code == ErrorCode.NOT_COORDINATOR
+        (warning,) = disk.warnings
+        assert str(disk.folder / G) in warning
+        assert "No space left on device" in warning
+    for _ in range(3):
+        row = driver.ask(commit("g", name="t", partition=1, offset=3), version=9).topics[0].partitions[0]
+        assert row.error_code == 0
+    assert disk.warnings == [warning, f"{disk.folder / G}: records can be written again"]
     disk.start()
     assert sorted(at for at in disk.driver.cluster.view.offsets("g")) == [("t", 0), ("t", 1)]
 
@@ -472,11 +478,15 @@ def test_records_that_cannot_be_written_are_refused(disk, monkeypatch):
             raise OSError(errno.ENOSPC, "No space left on device")
 
         patch.setattr("kgm.server.logs.topic_files.os.write", full)
-        ticket = produce(driver, batch(1))
-        driver.flush()
-        row = driver.answer(ticket).responses[0].partition_responses[0]
-        assert (row.error_code, row.base_offset) == (ErrorCode.KAFKA_STORAGE_ERROR, -1)
+        for _ in range(2):
+            ticket = produce(driver, batch(1))
+            driver.flush()
+            row = driver.answer(ticket).responses[0].partition_responses[0]
+            assert (row.error_code, row.base_offset) == (ErrorCode.KAFKA_STORAGE_ERROR, -1)
     assert produced(driver, batch(1)).base_offset == 1
+    assert ["No space left on device" in line for line in disk.warnings] == [True, False]
+    assert all(str(disk.folder) in line for line in disk.warnings)
+    driver.cluster.records._logs._appending._quiet_until_s = 0.0
     with monkeypatch.context() as patch:
         fail_sync(patch, "kgm.server.logs.topic_files.os.fsync")
         lost = produce(driver, batch(1))
@@ -487,6 +497,7 @@ def test_records_that_cannot_be_written_are_refused(disk, monkeypatch):
     ticket = produce(driver, batch(1))  # it is unknown what is on the disk
     driver.flush()
     assert driver.answer(ticket).responses[0].partition_responses[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert ["Input/output error" in line for line in disk.warnings] == [False, False, True]
 
 
 def test_a_copy_made_at_any_moment_starts(disk, tmp_path):
