@@ -75,9 +75,11 @@ def doctor(
 
     Exits 8 if there are findings of severity --fail-on or above. Exits 7 if there are none but some checks could not
     run, because what they need could not be read, or if groups may be invisible, because no group is named and this
-    login has no DESCRIBE on the cluster (4 if it cannot see any group)."""
+    login has no DESCRIBE on the cluster (4 if it cannot see any group). Exits 6 if --history is about another
+    cluster."""
     from kgm.cli.output.failures import exit_with, print_error, warn_of_unknown_offsets, warn_of_unseen_groups
     from kgm.cli.output.progress import progress
+    from kgm.client.failures import refuse_evidence_of_other_cluster
     from kgm.operations.doctor.diagnosis import diagnose
     from kgm.operations.doctor.findings import Severity
     from kgm.operations.doctor.known_removals import known_removals
@@ -90,6 +92,8 @@ def doctor(
     ignored = () if no_ignore else _ignored_checks(options)
     facts = _history_facts(history)
     with options.cluster(reads_only=True) as connected:
+        if facts is not None:
+            refuse_evidence_of_other_cluster(f"the history in {facts.folder}", facts.cluster_id, connected.cluster_id)
         diagnosis = diagnose(
             connected, names, match, window_ms=window_ms, history=facts,
             removals=known_removals(os.environ), checks=checks, ignored=ignored, consumer_settings=options.settings,

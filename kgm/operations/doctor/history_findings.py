@@ -22,9 +22,10 @@ _ALARM_SEVERITY: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryFacts:
-    """The advice and the alarms stored in a folder."""
+    """The advice and the alarms stored in a folder. cluster_id: of which cluster; None if the store does not say."""
 
     folder: str
+    cluster_id: str | None
     advice: tuple[TimeoutAdviceRow, ...]
     alarms: tuple[AlarmRow, ...]
 
@@ -38,7 +39,7 @@ def read_history(folder: str) -> HistoryFacts:
     store = open_store(pathlib.Path(folder))
     advice = tuple(store.rows(TimeoutAdviceRow, RowFilter()))
     alarms = tuple(store.rows(AlarmRow, RowFilter()))
-    return HistoryFacts(folder=folder, advice=advice, alarms=alarms)
+    return HistoryFacts(folder=folder, cluster_id=store.origin.cluster, advice=advice, alarms=alarms)
 
 
 def timeout_advice(facts: GroupFacts) -> Iterator[Finding]:

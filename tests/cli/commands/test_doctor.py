@@ -143,13 +143,22 @@ def test_a_built_history_has_findings_too(groups, tmp_path):
         seat="seat-1",
         evidence=["it was"],
     )
-    store = write_store(tmp_path / "store", {"gold_timeout_advice": advice, "gold_alarm": alarm})
+    store = write_store(tmp_path / "store", {"gold_timeout_advice": advice, "gold_alarm": alarm}, cluster=None)
     run = kgm("doctor", "healthy", "-b", groups, "--history", str(store), "-o", "json")
     data, found = examined(run)
     assert (run.code, data["history"]) == (8, str(store))
     assert found["healthy", "session-timeout-advice"]["evidence"] == ["raise it", "7 restarts, the longest 31s"]
     zombie = found["healthy", "history-zombie-seat"]
     assert (zombie["severity"], zombie["about"], zombie["evidence"]) == ("error", ["seat-1"], ["it was"])
+    # A group of the same name in another cluster is another group.
+    own = json.loads(run.out)["cluster"]["id"]
+    for cluster, code in ((None, 8), (own, 8), ("another", 6)):
+        store = write_store(
+            tmp_path / f"of-{cluster}", {"gold_alarm": alarm, "gold_timeout_advice": advice}, cluster=cluster
+        )
+        found = kgm("doctor", "healthy", "-b", groups, "--history", str(store))
+        assert found.code == code
+        assert (f"{store} is about cluster another, and this is {own}" in found.err) == (code == 6)
 
 
 @pytest.mark.kafka
