@@ -15,13 +15,18 @@ class Disk:
         self.folder = folder
         self.driver = None
         self.warnings = []
+        self.seconds = 0.0
 
     def start(self, topics=None, *, limits=None, brokers=1, partitions=50, **settings):
         """A new process; the one before is gone as if it had been killed."""
         self.kill()
         values = {"offsets_topic_num_partitions": partitions, **settings}
         storage = DataDirectory.open(
-            self.folder, settings=BrokerSettings(**values), limits=limits or Limits(), warn=self.warnings.append
+            self.folder,
+            settings=BrokerSettings(**values),
+            limits=limits or Limits(),
+            warn=self.warnings.append,
+            seconds=lambda: self.seconds,
         )
         self.driver = FlushingDriver(
             {"t": 3} if topics is None else topics, storage=storage, limits=limits, brokers=brokers, **values

@@ -1,5 +1,6 @@
 """A cluster with its listeners, in an event loop."""
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -108,4 +109,6 @@ def _open_storage(options: ServerOptions) -> Storage:
     if options.data_dir is None:
         return MemoryStorage()
 
-    return DataDirectory.open(options.data_dir, settings=options.settings, limits=options.limits, warn=options.warn)
+    return DataDirectory.open(
+        options.data_dir, settings=options.settings, limits=options.limits, warn=options.warn, seconds=time.monotonic
+    )

@@ -48,6 +48,7 @@ _FOLDER = re.compile(re.escape(OFFSETS_TOPIC) + r"-(\d+)")
 _DIRTY_RATIO = 0.5
 
 Warn = Callable[[str], None]
+Seconds = Callable[[], float]
 
 
 def _opened(folder: Path, limits: Limits, warn: Warn) -> OffsetsLog:
@@ -73,12 +74,12 @@ def _compact_if_dirty(log: OffsetsLog, limits: Limits, now: Millis) -> None:
 class _FolderLog:
     """A log in a folder that is created when the first record is written."""
 
-    def __init__(self, folder: Path, limits: Limits, warn: Warn) -> None:
+    def __init__(self, folder: Path, limits: Limits, warn: Warn, seconds: Seconds) -> None:
         self._folder = folder
         self._limits = limits
         self._warn = warn
         self._log: OffsetsLog | None = None
-        self._appending = AppendWarnings(str(folder), warn)
+        self._appending = AppendWarnings(str(folder), warn, seconds)
 
     def _open(self) -> OffsetsLog:
         if self._log is None:
@@ -104,8 +105,8 @@ class DiskShardLog(_FolderLog):
     def measure_held(self) -> int:
         return 0
 
-    def __init__(self, folder: Path, limits: Limits, warn: Warn) -> None:
-        super().__init__(folder, limits, warn)
+    def __init__(self, folder: Path, limits: Limits, warn: Warn, seconds: Seconds) -> None:
+        super().__init__(folder, limits, warn, seconds)
         self._epoch = 0
         if os.path.lexists(folder):
             self._epoch = self._open().leader_epoch
@@ -153,23 +154,24 @@ class DiskShardLog(_FolderLog):
 class _OffsetsFolders:
     """The partitions of `__consumer_offsets` in a data directory."""
 
-    def __init__(self, folder: Path, limits: Limits, warn: Warn) -> None:
+    def __init__(self, folder: Path, limits: Limits, warn: Warn, seconds: Seconds) -> None:
         self._folder = folder
         self._limits = limits
         self._warn = warn
+        self._seconds = seconds
 
     def partitions(self) -> Iterable[int]:
         return [int(name[1]) for path in self._folder.iterdir() if (name := _FOLDER.fullmatch(path.name))]
 
     def open(self, partition: int) -> ShardLog:
-        return DiskShardLog(self._folder / f"{OFFSETS_TOPIC}-{partition}", self._limits, self._warn)
+        return DiskShardLog(self._folder / f"{OFFSETS_TOPIC}-{partition}", self._limits, self._warn, self._seconds)
 
 
 class _TransactionFolder(_FolderLog):
     """The last state of each transaction, in the same log format: keys are transactional ids, values are JSON."""
 
-    def __init__(self, folder: Path, limits: Limits, warn: Warn) -> None:
-        super().__init__(folder, limits, warn)
+    def __init__(self, folder: Path, limits: Limits, warn: Warn, seconds: Seconds) -> None:
+        super().__init__(folder, limits, warn, seconds)
         self.is_dirty = False
 
     def load(self) -> Iterable[Transaction]:
@@ -201,10 +203,13 @@ class _TransactionFolder(_FolderLog):
 class DataDirectory:
     """An open data directory."""
 
-    def __init__(self, folder: Path, lock: int, saved: Mapping[str, Any], *, limits: Limits, warn: Warn) -> None:
+    def __init__(
+        self, folder: Path, lock: int, saved: Mapping[str, Any], *, limits: Limits, warn: Warn, seconds: Seconds
+    ) -> None:
         self._folder = folder
         self._lock = lock
         self._warn = warn
+        self._seconds = seconds
         self.path = str(folder.absolute())
         self._partitions: int = saved["offsets_partitions"]
         self.cluster_id: str = saved["cluster_id"]
@@ -213,14 +218,16 @@ class DataDirectory:
         self.deletions: dict[str, int] = saved.get("deletions", {})
         self.group_configs: GroupConfigs = saved.get("group_configs", {})
         self.reassigned = {int(partition): replicas for partition, replicas in saved["assigned"].items()}
-        self.offsets = _OffsetsFolders(folder, limits, warn)
-        self.transactions = _TransactionFolder(folder / TRANSACTIONS, limits, warn)
+        self.offsets = _OffsetsFolders(folder, limits, warn, seconds)
+        self.transactions = _TransactionFolder(folder / TRANSACTIONS, limits, warn, seconds)
 
     @classmethod
-    def open(cls, folder: Path, *, settings: BrokerSettings, limits: Limits, warn: Warn) -> Self:
+    def open(cls, folder: Path, *, settings: BrokerSettings, limits: Limits, warn: Warn, seconds: Seconds) -> Self:
         """Open a directory, or create it. Raises RefusedError if another process uses it, UsageError if it was created
         with a different number of partitions of `__consumer_offsets` or is not a directory, and KgmError if it cannot
-        be used."""
+        be used.
+
+        seconds: a clock that never goes backward, by which warnings are rare."""
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             lock = open_file(folder / _LOCK, os.O_RDWR | os.O_CREAT)
@@ -230,7 +237,7 @@ class DataDirectory:
             raise KgmError(f"--data-dir {folder}: cannot be used: {error.strerror}") from None
         try:
             _lock(lock, folder)
-            return cls(folder, lock, _read(folder, settings), limits=limits, warn=warn)
+            return cls(folder, lock, _read(folder, settings), limits=limits, warn=warn, seconds=seconds)
         except OSError as error:
             os.close(lock)
             raise KgmError(f"--data-dir {folder}: cannot be used: {error.strerror}") from None
@@ -240,7 +247,11 @@ class DataDirectory:
 
     def topic_logs(self, topics: Mapping[str, int], limits: Limits) -> TopicLogs:
         files = TopicFiles(
-            self._folder, self._warn, topic_max_bytes=limits.topic_max_bytes, total_max_bytes=limits.total_max_bytes
+            self._folder,
+            self._warn,
+            self._seconds,
+            topic_max_bytes=limits.topic_max_bytes,
+            total_max_bytes=limits.total_max_bytes,
         )
         try:
             files.load(topics)

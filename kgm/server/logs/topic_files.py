@@ -35,13 +35,19 @@ class TopicFiles(TopicLogs):
     """The logs of all partitions, in memory and on disk."""
 
     def __init__(
-        self, folder: Path, warn: Callable[[str], None], *, topic_max_bytes: int, total_max_bytes: int
+        self,
+        folder: Path,
+        warn: Callable[[str], None],
+        seconds: Callable[[], float],
+        *,
+        topic_max_bytes: int,
+        total_max_bytes: int,
     ) -> None:
         super().__init__(topic_max_bytes=topic_max_bytes, total_max_bytes=total_max_bytes)
         self._folder = folder
         self._warn = warn
         #: For all partitions together: there may be thousands, on one disk.
-        self._appending = AppendWarnings(f"topics in {folder}", warn)
+        self._appending = AppendWarnings(f"topics in {folder}", warn, seconds)
         self._segments: dict[tuple[str, int], list[tuple[int, Path]]] = {}
         self._open: dict[Path, int] = {}
         self._new: set[Path] = set()

@@ -3,22 +3,19 @@
 import contextlib
 import errno
 import os
-from types import SimpleNamespace
 
 import pytest
 
-from kgm.server.logs import append_warnings
 from kgm.server.logs.append_warnings import AppendWarnings
 
 FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 class Told:
-    def __init__(self, monkeypatch):
+    def __init__(self):
         self.now_s = 1000.0
         self.lines = []
-        self.warnings = AppendWarnings("DIR", self.lines.append)
-        monkeypatch.setattr(append_warnings, "time", SimpleNamespace(monotonic=lambda: self.now_s))
+        self.warnings = AppendWarnings("DIR", self.lines.append, lambda: self.now_s)
 
     def append(self, error=None):
         with contextlib.suppress(OSError, ValueError), self.warnings:
@@ -27,8 +24,8 @@ class Told:
 
 
 @pytest.fixture
-def told(monkeypatch):
-    return Told(monkeypatch)
+def told():
+    return Told()
 
 
 def test_the_first_failure_and_the_first_success_after_it_are_told(told):

@@ -3,6 +3,7 @@
 import random
 import subprocess
 import threading
+import time
 
 import pytest
 
@@ -39,7 +40,9 @@ REMEMBERS = {"metadata.recovery.strategy": "none"}
 
 def kept(data_dir):
     """What a new process would read from the directory, which no process may have open."""
-    storage = DataDirectory.open(data_dir, settings=BrokerSettings(), limits=Limits(), warn=print)
+    storage = DataDirectory.open(
+        data_dir, settings=BrokerSettings(), limits=Limits(), warn=print, seconds=time.monotonic
+    )
     cluster = EmbeddedCluster(topics={}, storage=storage, now=0)
     groups, offsets = cluster.view.groups(), dict(cluster.view.offsets("g"))
     cluster.close()
