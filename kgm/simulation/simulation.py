@@ -95,7 +95,7 @@ class Simulation:
             raise UsageError(
                 "the group already uses the consumer protocol", hint="--migrate is for groups of the classic protocol"
             )
-        plan = with_versions_of(snapshot, renamed(plan, snapshot, group))
+        plan = with_versions_of(snapshot, _in_any_order(renamed(plan, snapshot, group)))
         group = without_lasting_expressions(group, plan)
         settings = broker_settings_of(group, plan)
         if settings.behavior.has_scala_maps:
@@ -302,6 +302,13 @@ class Simulation:
     def play_deleted(self) -> list[Draw]:
         """A draw in which the broker deletes the group when it is empty. Raises TimedOutError."""
         return list(self._played([DrawTask(number=0, is_deleted_when_empty=True)]))
+
+
+def _in_any_order(plan: Plan) -> Plan:
+    """The plan with the members that stop together in one order, however an operator named or selected them: it says
+    nothing about which of them stops first, and decides which random numbers each gets."""
+    bounce = plan.bounce if plan.rolling is not None else tuple(in_order(plan.bounce))
+    return replace(plan, bounce=bounce, scale_in=tuple(in_order(plan.scale_in)), remove=tuple(in_order(plan.remove)))
 
 
 def _unpickled(group: StartingGroup, plan: Plan, settings: BrokerSettings, seed: int) -> Simulation:

@@ -132,8 +132,8 @@ class PlanRunner:
         """Do everything in the plan except the bounce; a rolling bounce begins afterwards. False if the group did not
         become stable."""
         plan, world = self.plan, self.world
-        for identity in (*plan.scale_in, *plan.remove):
-            self._schedule(world.timing.stop_ms(), self._stop, self.by_identity[identity])
+        for member in self._in_order_of_stops((*plan.scale_in, *plan.remove)):
+            self._schedule(world.timing.stop_ms(), self._stop, member)
         if plan.remove:
             self._schedule(STOP_SPREAD_MS + _REMOVAL_AFTER_MS, self._remove)
         for number, member in enumerate(self.new_members):
@@ -154,8 +154,7 @@ class PlanRunner:
             self.bulk.batch_begins()
         if self.plan.remove_first:
             return self._replace(batch)
-        for identity in batch:
-            member = self.by_identity[identity]
+        for member in self._in_order_of_stops(batch):
             delay = self.world.timing.stop_ms()
             restart_time_ms = self._restart_time_ms()
             self._schedule(delay, partial(self._bounce_one, restart_time_ms=restart_time_ms), member)
@@ -164,13 +163,19 @@ class PlanRunner:
                 self._schedule(at_ms, self._free, member)
         return True
 
+    def _in_order_of_stops(self, together: Sequence[str]) -> list[ScriptedMember]:
+        members = [self.by_identity[identity] for identity in together]
+        if self.world.timing.leavers_stop_first and self.plan.stop is Stop.CLEAN:
+            members.sort(key=lambda member: not member.leaves_when_closed)
+        return members
+
     def _restart_time_ms(self) -> int:
         seen_ms = self.plan.restart_times_ms
         return self.world.chance.choice(seen_ms) if seen_ms else self.plan.restart_time_ms
 
     def _replace(self, batch: tuple[str, ...]) -> bool:
         """Stop the members, remove them, and start them again once the group is stable without them."""
-        world, members = self.world, [self.by_identity[identity] for identity in batch]
+        world, members = self.world, self._in_order_of_stops(batch)
         stops_ms = [world.timing.stop_ms() for _ in members]
         starts_ms = [world.now_ms + stop_ms + self._restart_time_ms() for stop_ms in stops_ms]
         for stop_ms, member in zip(stops_ms, members, strict=True):

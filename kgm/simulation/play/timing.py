@@ -61,6 +61,8 @@ class DrawTiming:
     _timers_late: Span | None = None
     #: Whether fetches are answered immediately, because there are always records.
     has_records = False
+    #: Whether members that leave the group when they stop are the first of their batch to stop.
+    leavers_stop_first = False
 
     def __init__(self, chance: random.Random, heartbeat_interval_ms: int | None, session_timeout_ms: int) -> None:
         self._chance = chance
@@ -219,7 +221,9 @@ class OneLibraryLast(UsualTiming):
 
 class RejoinsBeforeItStops(AllAtOnce):
     """The first process of a batch stops just before all heartbeats are due, and the others soon after, when they have
-    joined the rebalance that it caused."""
+    joined the rebalance that it caused: it is one that leaves, if any does."""
+
+    leavers_stop_first = True
 
     def __init__(self, chance: random.Random, heartbeat_interval_ms: int | None, session_timeout_ms: int) -> None:
         super().__init__(chance, heartbeat_interval_ms, session_timeout_ms)
