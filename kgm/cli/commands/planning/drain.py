@@ -89,7 +89,8 @@ def drain(
     """Forecast what draining hosts does to every group: rebalances, handovers, time without a consumer.
 
     The members on the hosts stop at the same time, for good or for --restart-time. Each group with members there is
-    simulated as in kgm simulate-bounce, the group of a sink connector along with its Connect workers. The groups
+    simulated as in kgm simulate-bounce, the group of a sink connector along with its Connect workers, but in fewer
+    draws: rare outcomes can be missing, and --draws 200 gives the same ranges. The groups
     with the highest cost come first: those whose partitions have no owner left, then by STOPPED, the total time
     that partitions have no consumer. A group is `empty` when no member is left, and `thin` when at most half of the
     members that can have partitions are left. A group that cannot be simulated or described, or is not reached
