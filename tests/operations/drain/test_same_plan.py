@@ -13,7 +13,7 @@ from kgm.model.snapshot import GroupSnapshot
 from kgm.operations.bounce.prediction import predict_bounce
 from kgm.operations.bounce.request import BounceRequest
 from kgm.operations.drain.fleet import recorded_fleet
-from kgm.operations.drain.forecast import Drain, forecast
+from kgm.operations.drain.forecast import Drain, DrainGates, forecast
 from kgm.operations.drain.target import DrainTarget
 from kgm.simulation.plan.synthetic_group import newly_assigned
 from tests.selection import first_seed, sized
@@ -38,10 +38,10 @@ def mixed(members: dict[str, str], static: set[str], *, assignor="range", partit
     return newly_assigned(replace(group, members=tuple(named)))
 
 
-def foreseen(group, *, draws, seed=1, restart_time_ms=RESTART_TIME_MS):
+def foreseen(group, *, draws, seed=1, restart_time_ms=RESTART_TIME_MS, gates=None):
     drain = Drain(target=EVERYONE, restart_time_ms=restart_time_ms)
     fleet = recorded_fleet([group], EVERYONE, path="s.json")
-    (one,) = forecast(fleet, drain, draws=draws, seed=seed).groups
+    (one,) = forecast(fleet, drain, gates=gates, draws=draws, seed=seed).groups
     return one.prediction
 
 
@@ -73,3 +73,26 @@ def test_a_static_member_may_answer_the_leave_of_the_other_whatever_its_name(sta
         prediction = foreseen(group, draws=draws, seed=seed)
         assert prediction.ranges is not None
         assert (prediction.ranges.generations.max, prediction.ranges.rebalances.max) >= (4, 3), draws
+
+
+def test_a_gate_holds_only_on_the_draws_of_simulate_bounce():
+    """Groups that keep a limit in the few draws of a drain are drawn as often as a single group; the others need not be."""
+    looked = kept = 0
+    for seed in range(1, sized(12, 60)):
+        chance = random.Random(first_seed() + seed)
+        names = chance.sample("abcdefgh", 4)
+        group = mixed(dict.fromkeys(names, "librdkafka"), set(names[1:]), assignor="sticky", partitions=9)
+        few = foreseen(group, draws=None, seed=seed)
+        if few.exact or few.ranges is None:
+            continue
+        (alone,) = recorded_fleet([group], EVERYONE, path="s.json").affected
+        request = BounceRequest(everyone=True, restart_time_ms=RESTART_TIME_MS)
+        (many,) = predict_bounce(alone, request, seed=seed).predictions
+        limit = few.ranges.handovers.max
+        gated = foreseen(group, draws=None, seed=seed, gates=DrainGates(handovers=limit))
+        assert gated.ranges == many.ranges
+        assert foreseen(group, draws=None, seed=seed, gates=DrainGates(handovers=limit - 1)) == few
+        looked += 1
+        kept += many.ranges.handovers.max > limit
+    assert looked
+    assert kept or looked < 10, "no limit that is kept in few draws is exceeded in many, so this shows nothing"

@@ -82,15 +82,16 @@ def drain(
         ),
     ] = None,
     report_file: ReportFile = None,
-    draws: Draws = 20,
+    draws: Draws | None = None,
     seed: Seed = 1,
     common: RunOptions,
 ) -> None:  # fmt: skip
     """Forecast what draining hosts does to every group: rebalances, handovers, time without a consumer.
 
     The members on the hosts stop at the same time, for good or for --restart-time. Each group with members there is
-    simulated as in kgm simulate-bounce, the group of a sink connector along with its Connect workers, but in fewer
-    draws: rare outcomes can be missing, and --draws 200 gives the same ranges. The groups
+    simulated as in kgm simulate-bounce, the group of a sink connector along with its Connect workers, but in 20
+    draws instead of 200: rare outcomes can be missing. A group that keeps the limits (--fail-if-...) in 20 draws is
+    simulated in 200 to see whether it really does, unless --draws is given. The groups
     with the highest cost come first: those whose partitions have no owner left, then by STOPPED, the total time
     that partitions have no consumer. A group is `empty` when no member is left, and `thin` when at most half of the
     members that can have partitions are left. A group that cannot be simulated or described, or is not reached
@@ -108,7 +109,7 @@ def drain(
 
     if for_good and restart_time is not None:
         raise UsageError("--for-good and --restart-time exclude each other")
-    if draws < 1:
+    if draws is not None and draws < 1:
         raise UsageError(f"--draws is {draws}; the minimum is 1")
     target = DrainTarget(
         hosts=with_addresses(listed_ids(host, "--host")), client_ids=tuple(client_id or ()), racks=tuple(rack or ()),
@@ -149,7 +150,7 @@ def _fleet(
 
 
 def _forecast(
-    fleet: DrainedFleet, planned: Drain, gates: DrainGates, *, draws: int, seed: int, keeps_holdings: bool,
+    fleet: DrainedFleet, planned: Drain, gates: DrainGates, *, draws: int | None, seed: int, keeps_holdings: bool,
     common: RunOptions,
 ) -> DrainForecast:  # fmt: skip
     from kgm.cli.output.progress import progress
