@@ -9,7 +9,7 @@ from typing import Any
 from kgm.client.admin_client import AdminClient
 from kgm.client.in_parts import KeptGroups, in_parts
 from kgm.client.offsets_topic import partition_log
-from kgm.client.offsets_topic.group_tail import GroupRecordTail, RawRecord, RecordedGroup, decoded
+from kgm.client.offsets_topic.group_tail import MAX_BYTES, GroupRecordTail, RawRecord, RecordedGroup, decoded
 from kgm.model.errors import KgmError
 from kgm.model.snapshot import GroupSnapshot
 
@@ -106,6 +106,13 @@ class GroupPoller:
         for group_id, seen in zip(self.group_ids, in_parts(self._cluster, self.group_ids, describe), strict=True):
             recorded = _recorded(group_id, records)
             yield group_id, self._of(group_id, seen, recorded, recorded[-1] if recorded else None)
+
+    def read_back(self) -> dict[str, list[RecordedGroup]]:
+        """The records of the groups from before now, oldest first, as far back as one poll reads; none of a group whose
+        log cannot be read. What the next poll returns does not change."""
+        self._cluster.renew(self._budget_ms)
+        read = GroupRecordTail(self._cluster, self.group_ids).read_back(self._cluster.deadline, MAX_BYTES)
+        return {group_id: decoded(group_id, records) for group_id, records in read.items()}
 
     def _keeper(self) -> KeptGroups[Any]:
         return KeptGroups(is_packed=self._is_packed)

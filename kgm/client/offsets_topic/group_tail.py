@@ -30,7 +30,7 @@ from kgm.records.record import decode_record
 
 #: How many bytes of one partition one poll reads; the rest is skipped, and `skipped` says so.
 MAX_BYTES: Final = 8 << 20
-#: How many bytes of a partition `read_back` reads, and how many offsets it tries first.
+#: How many bytes of a partition `read_back` reads unless told otherwise, and how many offsets it tries first.
 PAST_BYTES: Final = 1 << 20
 _PAST_WINDOW = 4_000
 #: Groups whose records are packed together.
@@ -112,10 +112,11 @@ class GroupRecordTail:
                 kept.put(group_id, records)
         return kept
 
-    def read_back(self, deadline: Deadline) -> Mapping[str, Sequence[RawRecord]]:
-        """What was written recently, by group, oldest first: the last `PAST_BYTES` of each partition, to be passed to
+    def read_back(self, deadline: Deadline, most_bytes: int = PAST_BYTES) -> Mapping[str, Sequence[RawRecord]]:
+        """What was written recently, by group, oldest first: the last `most_bytes` of each partition, to be passed to
         `decoded`."""
-        return dict(chain.from_iterable(one.items() for one in self._read(self._read_past, deadline)))
+        read_partition = partial(self._read_past, most_bytes)
+        return dict(chain.from_iterable(one.items() for one in self._read(read_partition, deadline)))
 
     def _read(
         self, read_partition: Callable[[_Partition, Deadline, BrokerConnection], _RawRecords], deadline: Deadline
@@ -186,14 +187,16 @@ class GroupRecordTail:
         partition.position = end
         return records
 
-    def _read_past(self, partition: _Partition, deadline: Deadline, connection: BrokerConnection) -> _RawRecords:
+    def _read_past(
+        self, most_bytes: int, partition: _Partition, deadline: Deadline, connection: BrokerConnection
+    ) -> _RawRecords:
         """Raises KgmError."""
         start = partition_log.start_offset(connection, partition.number, deadline)
         end = partition.position = partition_log.end_offset(connection, partition.number, deadline)
         records: _RawRecords = []
         read = 0
         for first, window_end in partition_log.windows_back(start, end, _PAST_WINDOW):
-            if read >= PAST_BYTES or deadline.expired:
+            if read >= most_bytes or deadline.expired:
                 break
             older: _RawRecords = []
             for fetched in partition_log.fetch_records(connection, partition.number, first, window_end, deadline):

@@ -132,7 +132,7 @@ class StepCounts:
         if self.rebalances_doubt is not None and self.rebalances_doubt.bound == "at least":
             return f"there may have been more rebalances: {self.rebalances_doubt.why}"
         if not self.handovers_exact:
-            return "partitions may have been handed over, and back, between two polls"
+            return "partitions may have been handed over, and back, while kgm did not look"
         return None
 
     @property

@@ -5,23 +5,24 @@ been counted since it began, and by the members at its beginning."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Final
+from typing import Final, Protocol
 
+from kgm.client.offsets_topic.group_tail import RecordedGroup
 from kgm.clients.table import CLIENTS
 from kgm.model.assignment import as_ranges, owners
 from kgm.model.changes import by_identity, knows_owners, owned
 from kgm.model.errors import KgmError
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.operations.rollout.expectation import StepCounts
+from kgm.operations.rollout.missed import missed_between
 from kgm.operations.rollout.spec import RolloutStep, StepKind
 from kgm.operations.watch.conditions import Condition, Subject, parse_condition
 from kgm.operations.watch.events import EventKind, GroupEvent
 from kgm.operations.watch.expectations import Expectations
 from kgm.operations.watch.timekeeper import Timekeeper
-from kgm.operations.watch.verdict import CountDoubt
 from kgm.operations.watch.watch import Poller
 from kgm.operations.watch.watched_group import (
     AWAY,
@@ -41,6 +42,12 @@ _TOLD = (
     EventKind.UNREACHABLE, EventKind.REACHABLE, EventKind.COORDINATOR, EventKind.GONE, EventKind.NOTE, EventKind.JOINED,
     EventKind.LEFT, EventKind.REPLACED, EventKind.GENERATION, EventKind.EPOCH, EventKind.MOVED, EventKind.TYPE,
 )  # fmt: skip
+
+
+class RolloutPoller(Poller, Protocol):
+    """Also reads back what the coordinator's log has of each group, oldest first; nothing if it cannot be read."""
+
+    def read_back(self) -> Mapping[str, Iterable[RecordedGroup]]: ...
 
 
 @dataclass(slots=True, kw_only=True)
@@ -68,7 +75,7 @@ class GroupObservation:
     client library of all members, if an operator has stated it."""
 
     def __init__(
-        self, group_id: str, poller: Poller, timekeeper: Timekeeper, *, library: str | None = None
+        self, group_id: str, poller: RolloutPoller, timekeeper: Timekeeper, *, library: str | None = None
     ) -> None:  # fmt: skip
         self._poller, self._timekeeper, self._library = poller, timekeeper, library
         self.watched = WatchedGroup(group_id, expectations=Expectations(quiet_ms=0))
@@ -137,9 +144,18 @@ class GroupObservation:
 
     def resume(self, step: RolloutStep, before: GroupSnapshot, *, is_acknowledged: bool) -> None:
         """Resume a step that an earlier run has begun: what has happened since is taken from the descriptions before
-        and now, as far as they show it. is_acknowledged: an operator has seen what happened, so it does not count."""
+        and now, and from the log, as far as they show it. is_acknowledged: an operator has seen what happened, so it
+        does not count."""
         latest = self.latest
         assert latest is not None
+        missed = StepCounts(rebalances=0, handovers=0)
+        if not is_acknowledged:
+            recorded = self._poller.read_back().get(self.watched.group_id, ())
+            between = missed_between(before, latest, [one.group for one in recorded])
+            missed = between.counts
+            # A partition without a consumer now is handed over when it gets another one than it had.
+            self.watched.baseline = self.watched.baseline or before
+            self.watched.consumers = {**between.consumers}
         old, new = by_identity(before), by_identity(latest)
         base = latest if is_acknowledged else before
         self.view = StepView(
@@ -150,7 +166,7 @@ class GroupObservation:
             wanted_members=None if is_acknowledged else _wanted_members(before, step),
             counts_before=self._totals(),
             replacements={name: 1 for name in old.keys() & new.keys() if old[name].member_id != new[name].member_id},
-            missed=StepCounts(rebalances=0, handovers=0) if is_acknowledged else _between(before, latest),
+            missed=missed,
         )
 
     def _totals(self) -> StepCounts:
@@ -341,19 +357,3 @@ def changed_since(before: GroupSnapshot, now: GroupSnapshot, stopped: Sequence[s
         if first is not None and last is not None and first != last:
             reasons.append(f"{what} {first} -> {last}")
     return reasons
-
-
-def _between(before: GroupSnapshot, now: GroupSnapshot) -> StepCounts:
-    """What happened between two descriptions: rebalances by the counter, handovers as far as the owners show them."""
-    is_classic = now.type == "classic"
-    first, last = (before.generation, now.generation) if is_classic else (before.assignment_epoch, now.assignment_epoch)
-    old, new = owners(owned(before)), owners(owned(now))
-    handovers = sum(1 for key, owner in new.items() if old.get(key, owner) != owner)
-    if first is None or last is None:
-        doubt = CountDoubt(bound="at least", why="the generation before or now is not known")
-        return StepCounts(rebalances=0, handovers=handovers, rebalances_doubt=doubt, handovers_exact=False)
-    if last < first:
-        doubt = CountDoubt(bound="at least", why="the group was deleted meanwhile and counts from 1 again")
-        return StepCounts(rebalances=last, handovers=handovers, rebalances_doubt=doubt, handovers_exact=False)
-    rebalances = last - first
-    return StepCounts(rebalances=rebalances, handovers=handovers, handovers_exact=rebalances == 0)

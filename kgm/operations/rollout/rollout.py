@@ -399,9 +399,10 @@ class Rollout:
         counts = observation.counts()
         unknown = unknown_because(counts, expected)
         if unknown is not None and not self._spec.limits.accept_unseen:
-            self._deviate(
+            raise PartialError(
                 f"what happened in step {self._number} is not known: {unknown}",
-                ["--accept-unseen continues with what was seen, also with --resume"],
+                facts=["--accept-unseen continues with what was seen, also with --resume"],
+                group_id=self._spec.group_id,
             )
         if step.comes_back and not self._progress.was_stopped:
             different = other_owners(owned(latest), expected)

@@ -62,6 +62,8 @@ class WatchedGroup:
     doubt: CountDoubt | None = None
     #: Partitions that had a different owner than in the baseline at any time, with the first such move.
     moved: dict[tuple[str, int], Move] = field(default_factory=dict)
+    #: The latest consumer of each partition since the baseline, kept while it has none.
+    consumers: dict[tuple[str, int], str] = field(default_factory=dict)
     #: How often a partition passed from one consumer to another since the baseline.
     handovers: int = 0
     #: Since when nothing has been missing and nothing has happened.
@@ -72,8 +74,6 @@ class WatchedGroup:
     last_events: dict[str, GroupEvent] = field(default_factory=dict)
     _members: GroupSnapshot | None = None
     _owners: GroupSnapshot | None = None
-    #: The latest consumer of each partition since the baseline, kept while it has none.
-    _consumers: dict[tuple[str, int], str] = field(default_factory=dict)
     #: The first handover of each partition.
     _first_handovers: dict[tuple[str, int], Move] = field(default_factory=dict)
     #: Whether partitions of a consumer group may have been handed over and back between two polls.
@@ -137,7 +137,7 @@ class WatchedGroup:
         if was_read and not self._is_read:
             told = [] if self._gap is None else self._gap.told
             before = LogState(
-                members=self._members, owners=self._owners, consumers=dict(self._consumers),
+                members=self._members, owners=self._owners, consumers=dict(self.consumers),
                 rebalances=self.rebalances, handovers=self.handovers,
             )  # fmt: skip
             self._gap = LogGap(before=before, told=told)
@@ -150,7 +150,7 @@ class WatchedGroup:
     def _go_back(self, gap: LogGap) -> None:
         """The log can be read again: what it tells follows what was known when it could be read last."""
         if (known := gap.before) is not None:
-            self._members, self._owners, self._consumers = known.members, known.owners, dict(known.consumers)
+            self._members, self._owners, self.consumers = known.members, known.owners, dict(known.consumers)
             self.rebalances, self.handovers = known.rebalances, known.handovers
         gap.before = None
 
@@ -353,10 +353,10 @@ class WatchedGroup:
             return
         for move in moves(owned(self.baseline), owned(now)):
             self.moved.setdefault((move.topic, move.partition), move)
-        self._consumers = self._consumers or owners(owned(self.baseline))
+        self.consumers = self.consumers or owners(owned(self.baseline))
         for (topic, partition), owner in owners(owned(now)).items():
-            before = self._consumers.get((topic, partition), owner)
-            self._consumers[topic, partition] = owner
+            before = self.consumers.get((topic, partition), owner)
+            self.consumers[topic, partition] = owner
             if before != owner:
                 self.handovers += 1
                 move = Move(topic=topic, partition=partition, owner_before=before, owner_after=owner)

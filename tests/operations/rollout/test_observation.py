@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
+from kgm.client.offsets_topic.group_tail import RecordedGroup
 from kgm.client.poller import PolledGroup
 from kgm.model.client_library import stated_library
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
@@ -23,11 +25,15 @@ def _group(generation: int | None) -> GroupSnapshot:
 class _Poller:
     """Shows one group after another, and then the last one."""
 
-    def __init__(self, *groups: GroupSnapshot) -> None:
+    def __init__(self, *groups: GroupSnapshot, recorded: Sequence[GroupSnapshot] = ()) -> None:
         self._groups = [*groups]
+        self._recorded = [RecordedGroup(at_ms=0, group=one) for one in recorded]
 
     def poll(self) -> dict[str, PolledGroup]:
         return {"g": PolledGroup(seen=self._groups.pop(0) if len(self._groups) > 1 else self._groups[0])}
+
+    def read_back(self) -> dict[str, list[RecordedGroup]]:
+        return {"g": self._recorded}
 
 
 @pytest.mark.parametrize(
@@ -46,6 +52,66 @@ def test_what_happened_while_nobody_looked_is_counted_by_generations(before, now
     counts = observation.counts()
     assert counts.rebalances == rebalances
     assert (None if counts.rebalances_doubt is None else str(counts.rebalances_doubt)) == doubt
+
+
+def _owning(generation: int | None, **owned: Sequence[int]) -> GroupSnapshot:
+    """A group whose static members own these partitions of topic t."""
+    members = tuple(
+        MemberSnapshot(
+            member_id=f"{name}-1", group_instance_id=name, status="stable", topics=("t",), assignment={"t": (*numbers,)}
+        )
+        for name, numbers in owned.items()
+    )
+    state = "Stable" if members else "Empty"
+    return GroupSnapshot(group_id="g", type="classic", state=state, members=members, generation=generation)
+
+
+_BEFORE = _owning(4, a=(0, 1), b=(2, 3))
+_WITHOUT_A = _owning(5, b=(0, 1, 2, 3))
+_NOW = _owning(6, a=(0, 1), b=(2, 3))
+
+
+@pytest.mark.parametrize(
+    ("now", "recorded", "handovers", "is_exact"),
+    [
+        (_WITHOUT_A, (), 2, True),  # one generation: each partition had one owner before and has one now
+        (_NOW, (_BEFORE, _WITHOUT_A, _NOW), 4, True),
+        (_NOW, (_owning(3, a=(0,), b=(1, 2, 3)), _WITHOUT_A, _NOW), 4, True),  # the log has an older record
+        (_NOW, (_BEFORE, _WITHOUT_A, _NOW, _owning(7, a=(0, 1, 2, 3))), 4, True),  # the next poll has the newest
+        (_NOW, (_BEFORE, _NOW), 0, True),  # generation 5 was not assigned: the coordinator writes no record of it
+        (_NOW, (), 0, False),
+        (_NOW, (_WITHOUT_A, _NOW), 0, False),  # records before these were compacted, or not read
+        (_NOW, (_BEFORE, _WITHOUT_A), 0, False),
+        (_NOW, (_BEFORE, _owning(1, b=(0, 1, 2, 3)), _NOW), 0, False),  # it was deleted
+        (replace(_NOW, type="consumer", generation=None, assignment_epoch=6), (_BEFORE, _WITHOUT_A, _NOW), 0, False),
+    ],
+)
+def test_handovers_while_nobody_looked_are_those_in_the_log(now, recorded, handovers, is_exact):
+    """They are exact only if every assignment since the step began is known: a partition that is where it was may have
+    been elsewhere in between."""
+    observation = GroupObservation("g", _Poller(now, recorded=recorded), VirtualTime())
+    observation.poll()
+    step = RolloutStep(kind=StepKind.REPLACE, members=("a",))
+    before = _BEFORE if now.type == "classic" else replace(_BEFORE, type="consumer", assignment_epoch=4)
+    observation.resume(step, before, is_acknowledged=False)
+    counts = observation.counts()
+    assert counts.rebalances == (2 if now.generation is None else now.generation - 4)
+    assert (counts.handovers, counts.handovers_exact) == (handovers, is_exact)
+    observation.resume(step, before, is_acknowledged=True)
+    assert (observation.counts().handovers, observation.counts().unknown_because) == (0, None)
+
+
+def test_a_partition_without_a_consumer_when_kgm_goes_on_is_handed_over_to_the_next():
+    """As if kgm had looked all the time. No API returns the generation of an empty group, but its record has it."""
+    empty = _owning(5)
+    poller = _Poller(replace(empty, generation=None), _owning(6, a=(2, 3), b=(0, 1)), recorded=(_BEFORE, empty))
+    observation = GroupObservation("g", poller, VirtualTime())
+    observation.poll()
+    observation.resume(RolloutStep(kind=StepKind.REPLACE, members=("a", "b")), _BEFORE, is_acknowledged=False)
+    assert (observation.counts().rebalances, observation.counts().unknown_because) == (1, None)
+    observation.poll()
+    observation.poll()
+    assert observation.counts().handovers == 4
 
 
 def test_a_step_is_not_over_while_lost_work_is_held_back():

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.slow
 _COMMAND = ["command-begin", "command-started", "command-end"]
 LINES = ["plan", "step-begin", *_COMMAND, "removal-begin", "removal-end", *_COMMAND, "step-end", "done"]
 STOP_BEGUN, REMOVED, START_BEGUN = 3, LINES.index("removal-end") + 1, LINES.index("removal-end") + 2
-FLAGS = ["--settle", "0s", "--interval", "100ms", "--restart-time", "200ms", "--accept-unseen", "-o", "ndjson"]
+FLAGS = ["--settle", "0s", "--interval", "100ms", "--restart-time", "200ms", "-o", "ndjson"]
 
 
 @pytest.fixture
@@ -155,7 +155,7 @@ def test_what_may_be_alive_is_removed_only_on_the_operators_word(units, tmp_path
     proxy.hide_offsets_topic()  # so that kgm does not know how long it would have to watch
     journal = tmp_path / "j.ndjson"
     words = [word for word in plan_of(units, journal) if word != "--assume-stopped"]
-    ended = kgm(tmp_path, proxy.bootstrap, *words)
+    ended = kgm(tmp_path, proxy.bootstrap, *words, "--accept-unseen")
     assert (ended.code, units.calls) == (7, [("stop", "a")])
     assert "it is not known whether a is alive" in ended.err
     resumed = kgm(

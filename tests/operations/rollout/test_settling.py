@@ -66,6 +66,9 @@ class Poller:
     def poll(self):
         return {"g": PolledGroup(seen=self._describe())}
 
+    def read_back(self):
+        return {}
+
 
 class Cluster:
     """An application with probes every minute until it is settled. probes: how many. It counts as asked at each look."""
@@ -139,7 +142,7 @@ EXPECTED = StepExpectation(
 )
 
 
-class Interrupted:
+class Interrupted(Poller):
     """After the first poll, the log cannot be read for a while."""
 
     def __init__(self, clock, for_ms):

@@ -1,0 +1,71 @@
+"""What happened to a group while kgm was not running, as far as two descriptions and the coordinator's log tell.
+
+Between two generations, or assignment epochs, that follow each other, every partition has one owner before and one
+after, so two descriptions show all handovers. Between others the log of a classic group does, if it still has all
+records since the first description: the log is compacted from its beginning, so an older record proves that no later
+one is missing."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from kgm.model.assignment import owners
+from kgm.model.changes import knows_owners, owned
+from kgm.model.snapshot import GroupSnapshot
+from kgm.operations.rollout.expectation import StepCounts
+from kgm.operations.watch.verdict import CountDoubt
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MissedTime:
+    """counts: what happened; consumers: the latest consumer of each partition, also of one that has none now."""
+
+    counts: StepCounts
+    consumers: Mapping[tuple[str, int], str]
+
+
+def missed_between(before: GroupSnapshot, now: GroupSnapshot, recorded: Sequence[GroupSnapshot]) -> MissedTime:
+    """What happened between two descriptions. recorded: what the log has of the group, oldest first."""
+    is_classic = now.type == "classic"
+    first, last = (before.generation, now.generation) if is_classic else (before.assignment_epoch, now.assignment_epoch)
+    if is_classic and last is None and recorded and _member_ids(recorded[-1]) == _member_ids(now):
+        last = recorded[-1].generation  # no API has the generation of an empty group
+    between = _all_between(first, last, recorded) if is_classic else None
+    consumers, handovers = owners(owned(before)), 0
+    for group in [*(between or ()), now]:
+        for partition, owner in owners(owned(group)).items() if knows_owners(group) else ():
+            handovers += consumers.get(partition, owner) != owner
+            consumers[partition] = owner
+    doubt, rebalances = None, 0
+    if first is None or last is None:
+        doubt = CountDoubt(bound="at least", why="the generation before or now is not known")
+    elif last < first:
+        doubt = CountDoubt(bound="at least", why="the group was deleted meanwhile and counts from 1 again")
+        rebalances = last
+    else:
+        rebalances = last - first
+    is_exact = doubt is None and (rebalances <= 1 or between is not None)
+    counts = StepCounts(
+        rebalances=rebalances, handovers=handovers, rebalances_doubt=doubt, handovers_exact=is_exact
+    )  # fmt: skip
+    return MissedTime(counts=counts, consumers=consumers)
+
+
+def _all_between(
+    first: int | None, last: int | None, recorded: Sequence[GroupSnapshot]
+) -> Sequence[GroupSnapshot] | None:
+    """The records of the generations after `first` up to `last`; None if some may be missing."""
+    generations = [one.generation for one in recorded if one.generation is not None]
+    if first is None or last is None or len(generations) < len(recorded):
+        return None
+    if any(earlier > later for earlier, later in itertools.pairwise(generations)):
+        return None  # the group was deleted, and counts from 1 again
+    if not generations or generations[0] > first or generations[-1] < last:
+        return None
+    return [one for one, generation in zip(recorded, generations, strict=True) if first < generation <= last]
+
+
+def _member_ids(group: GroupSnapshot) -> set[str]:
+    return {one.member_id for one in group.members}
