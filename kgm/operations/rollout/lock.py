@@ -53,8 +53,9 @@ def rollout_lock(folder: pathlib.Path, cluster_id: str | None, group_id: str, ow
                 hint="wait until it has ended",
                 group_id=group_id,
             )
-        os.ftruncate(file, 0)
-        os.pwrite(file, owner.encode("utf-8", "replace")[:_MOST_BYTES], 0)
+        with contextlib.suppress(OSError):  # on a full disk others are not told who holds it, but it is held
+            os.ftruncate(file, 0)
+            os.pwrite(file, owner.encode("utf-8", "replace")[:_MOST_BYTES], 0)
         yield
     finally:
         os.close(file)
