@@ -1,4 +1,4 @@
-"""The ids and the reason of `remove-members`, checked: an empty list never means all members."""
+"""The ids and the reason of `remove-members` and `delete-groups`, checked: an empty list never means all."""
 
 from __future__ import annotations
 
@@ -53,5 +53,5 @@ def read_ids(name: str) -> tuple[str, ...]:
             )
     ids = tuple(one for one in map(name_of, lines) if one is not None)
     if not ids:
-        raise UsageError(f"{what}: the file contains no id", hint="an empty list never means all members")
+        raise UsageError(f"{what}: the file contains no id", hint="an empty list never means all")
     return ids

@@ -4,6 +4,7 @@ import io
 
 import pytest
 
+from kgm.cli.main import run
 from kgm.cli.options.removal_ids import read_ids
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.output.report import Report, rendered
@@ -73,3 +74,11 @@ def test_the_names_of_a_report_come_back(read):
     ids = [*WIRE, "#", "# x", "#x", " ", "  ", " a", "a ", "\u3000a", "a\t", "\\x1b", "a\\b"]
     printed = rendered(Report(schema="kgm.test/v1", data={}, names=ids), RunOptions(output="name"))
     assert list(read(printed.encode())) == ids
+
+
+@pytest.mark.parametrize("command", ["delete-groups", "remove-members"])
+def test_an_empty_list_is_refused_in_words_that_fit_each_command(command, tmp_path, capsys):
+    (tmp_path / "ids").write_text("# none\n")
+    words = ["g"] if command == "remove-members" else []
+    assert run([command, *words, "--from-file", str(tmp_path / "ids"), "-b", "127.0.0.1:1"]) == 2
+    assert "hint: an empty list never means all\n" in capsys.readouterr().err
