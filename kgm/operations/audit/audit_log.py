@@ -118,7 +118,7 @@ def default_path(environment: Mapping[str, str]) -> pathlib.Path:
         raise RefusedError(f"there is no directory for the audit log: {error}", hint=_HINT) from None
 
 
-_HINT = "export XDG_STATE_HOME=/a/folder/of/yours; --no-audit removes without a record"
+_HINT = "export XDG_STATE_HOME=/a/folder/of/yours; --no-audit continues without a record"
 
 
 class AuditTrail(Protocol):

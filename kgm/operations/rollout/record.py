@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
 
 from kgm.client.admin_client import AdminClient
-from kgm.model.errors import KgmError
+from kgm.model.errors import KgmError, RefusedError
 from kgm.operations.audit.audit_log import AuditTrail, intents, outcomes
 from kgm.operations.change.operator import HumanOperator
 from kgm.operations.rollout.commands.running import CommandResult
@@ -16,6 +17,24 @@ from kgm.text.shell import shell_line
 
 #: What `kgm audit` calls a command of a rollout.
 ACTION = "rollout"
+#: What to do if the log of a rollout that has begun cannot be written. Another state folder would not help: it lacks
+#: the mark of the first run, without which the rollout is not resumed.
+UNWRITABLE_HINT: Final = "free some space, or make it writable; --no-audit runs the commands without a record"
+
+
+@dataclass(frozen=True, slots=True)
+class RolloutTrail:
+    """The audit log, for everything that a rollout records once it has begun."""
+
+    log: AuditTrail
+
+    def append(self, lines: Iterable[Mapping[str, Any]]) -> None:
+        """Append all of these records, or none. Raises RefusedError."""
+        try:
+            self.log.append(lines)
+        except RefusedError as error:
+            error.hint = UNWRITABLE_HINT
+            raise
 
 
 class CommandRecord:

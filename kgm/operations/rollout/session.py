@@ -31,6 +31,7 @@ from kgm.operations.rollout.progress import (
     recorded_rollout,
     without_offsets,
 )  # fmt: skip
+from kgm.operations.rollout.record import RolloutTrail
 from kgm.operations.rollout.rollout import Rollout, RolloutReport
 from kgm.operations.rollout.spec import OnFailure, RolloutCommands, RolloutLimits, RolloutSpec, steps_of
 from kgm.operations.rollout.targets import check_commands
@@ -325,7 +326,7 @@ def _run(
         observer=context.observer,
         timekeeper=context.timekeeper,
         operator=context.operator,
-        audit=context.audit,
+        audit=None if context.audit is None else RolloutTrail(context.audit),
         timeout_ms=context.timeout_ms,
         environment=context.environment,
         interrupted_code=context.interrupted_code,

@@ -106,7 +106,7 @@ def resume(journal: str, options: RunOptions, changes: ResumeChanges, *, has_aud
     refuse_unasked(recorded.spec.group_id, yes=yes)
     printer = RolloutPrinter(options, recorded.spec.group_id)
     with interrupted_by_signals(), options.cluster(reads_only=False) as connected:
-        context = _context(connected, printer, options, has_audit=has_audit)
+        context = _context(connected, printer, options, has_audit=has_audit, is_resumed=True)
         printer.resumed(recorded)
         if not yes:
             left = len(recorded.spec.steps) - recorded.progress.steps_done
@@ -128,7 +128,7 @@ def _journalled(printer: RolloutPrinter, path: pathlib.Path) -> Iterator[None]:
 
 
 def _context(
-    connected: AdminClient, printer: RolloutPrinter, options: RunOptions, *, has_audit: bool
+    connected: AdminClient, printer: RolloutPrinter, options: RunOptions, *, has_audit: bool, is_resumed: bool = False
 ) -> RolloutContext:
     from kgm.operations.change.operator import current_operator
     from kgm.operations.rollout.lock import state_folder
@@ -139,7 +139,7 @@ def _context(
         cluster=connected,
         observer=printer,
         operator=current_operator(),
-        audit=_audit_trail() if has_audit else None,
+        audit=_audit_trail(is_resumed=is_resumed) if has_audit else None,
         folder=state_folder(os.environ),
         environment=os.environ,
         timeout_ms=options.timeout_ms,
@@ -148,10 +148,15 @@ def _context(
     )
 
 
-def _audit_trail() -> AuditTrail:
+def _audit_trail(*, is_resumed: bool) -> AuditTrail:
     """The audit log. Raises RefusedError if it cannot be written."""
     from kgm.operations.audit.audit_log import AuditLog, default_path
+    from kgm.operations.rollout.record import UNWRITABLE_HINT
 
     log = AuditLog(default_path(os.environ))
-    log.prepare()
+    try:
+        log.prepare()
+    except RefusedError as error:
+        error.hint = UNWRITABLE_HINT if is_resumed else error.hint
+        raise
     return log

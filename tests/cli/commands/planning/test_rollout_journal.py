@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from kgm.cli.main import run
 from kgm.model.errors import PartialError, RefusedError, UsageError
+from kgm.operations.audit.audit_log import AuditLog
 from kgm.operations.rollout.journal import JournalKind, RolloutJournal, read_journal
 from kgm.operations.rollout.session import ResumeChanges, open_journal
 from kgm.operations.rollout.spec import RolloutCommands
@@ -384,3 +385,33 @@ def test_a_line_that_does_not_fit_leaves_no_part_of_it(tmp_path, mocker):
     journal.write(JournalKind.STOP, reason="full")
     journal.close()
     assert [line.kind for line in read_journal(tmp_path / "j.ndjson")] == [JournalKind.PLAN, JournalKind.STOP]
+
+
+# -- a state folder that cannot be written -----------------------------------------------------------------------------
+
+
+def test_a_disk_that_is_full_for_the_owner_of_the_lock_is_no_internal_error(limited, tmp_path):
+    """The text only informs others: the mark of the plan, which must be kept, refuses the rollout."""
+    code, err = limited(0)
+    assert (code, "nothing was done: " in err, "cannot be written: File too large" in err) == (6, True, True), err
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_rollout_is_resumed_as_its_hint_says_after_the_audit_log_could_not_be_written(
+    journal, resume, tmp_path, mocker
+):
+    """Another state folder would lack the mark of the plan."""
+    append = AuditLog._append
+    mocker.patch.object(AuditLog, "_append", side_effect=OSError(errno.ENOSPC, "No space left on device"))
+    code, err = resume()
+    hint = err[err.index("hint: ") :]
+    assert (code, "the audit log cannot be written" in err) == (7, True), err
+    assert "hint: free some space, or make it writable; --no-audit runs the commands without a record; " in hint
+    assert f"to continue: kgm rollout --resume {journal}" in hint
+    assert "XDG_STATE_HOME" not in err
+    assert "the command of a ended with exit code 1" in resume("--no-audit")[1]
+    mocker.patch.object(AuditLog, "_append", append)
+    assert "the command of a ended with exit code 1" in resume()[1]
+    mocker.patch.object(AuditLog, "_open", side_effect=OSError(errno.ENOSPC, "No space left on device"))
+    code, err = resume()
+    assert (code, "XDG_STATE_HOME" in err, "--no-audit runs the commands" in err) == (6, False, True), err
