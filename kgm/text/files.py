@@ -66,6 +66,16 @@ def flush_folder(folder: Path) -> None:
         os.close(file)
 
 
+def same_file(file: int, path: Path) -> bool:
+    """Whether an open file is still the one with this path. Raises OSError if that cannot be told."""
+    try:
+        there = path.stat(follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    ours = os.fstat(file)
+    return (ours.st_dev, ours.st_ino) == (there.st_dev, there.st_ino)
+
+
 def try_lock(file: int) -> bool:
     """Lock an open file, until it is closed or the process ends; False if another process holds the lock.
 

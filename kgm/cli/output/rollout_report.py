@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -113,7 +114,9 @@ class RolloutPrinter:
 
     def interrupted(self) -> None:
         command = invocation.with_cluster(f"kgm rollout --resume {shell_word(str(self.journal))}")
-        self._notices.note(f"interrupted: commands that were running continue; {command} continues")
+        is_there = self.journal is not None and os.path.lexists(self.journal)
+        then = f"{command} continues" if is_there else f"there is no journal {self.journal}, so it cannot be resumed"
+        self._notices.note(f"interrupted: commands that were running continue; {then}")
 
     # -- the end
 

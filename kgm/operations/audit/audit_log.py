@@ -35,7 +35,7 @@ from typing import Any, Final, Protocol
 from kgm.model.errors import KgmError, RefusedError
 from kgm.operations.audit.chain import KEY, NUMBER, ChainBreak, ChainCheck, digest, last_line
 from kgm.operations.audit.head import Head, UnreadableHeadError, read_head, write_head
-from kgm.text.files import flush_folder, try_lock, write_all
+from kgm.text.files import flush_folder, same_file, try_lock, write_all
 
 #: The size at which a file is renamed, and the number of renamed files. A line has about 500 bytes and a removal two
 #: lines, so the files together hold about the last 150,000 removals.
@@ -221,7 +221,7 @@ class AuditLog:
             file = self._open()
             try:
                 _lock(file, deadline)
-                if _same(file, self.path):
+                if same_file(file, self.path):
                     yield file
                     return
             finally:
@@ -376,15 +376,6 @@ def _lock(file: int, deadline: float) -> None:
         if time.monotonic() > deadline:
             raise OSError(errno.EAGAIN, "another process holds it")
         time.sleep(_LOCK_POLL_S)
-
-
-def _same(file: int, path: pathlib.Path) -> bool:
-    try:
-        there = path.stat(follow_symlinks=False)
-    except FileNotFoundError:
-        return False
-    ours = os.fstat(file)
-    return (ours.st_dev, ours.st_ino) == (there.st_dev, there.st_ino)
 
 
 def _write(file: int, data: bytes, size: int, path: pathlib.Path) -> None:

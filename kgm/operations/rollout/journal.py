@@ -34,7 +34,7 @@ from typing import Any, Final, Self
 
 from kgm.model.errors import PartialError, RefusedError, UsageError
 from kgm.operations.audit.audit_log import timestamp
-from kgm.text.files import flush_folder, write_all
+from kgm.text.files import flush_folder, same_file, write_all
 from kgm.text.input_files import who_else_writes
 from kgm.text.shell import shell_word
 
@@ -71,19 +71,18 @@ class JournalLine:
 
 
 class UnwrittenLineError(PartialError):
-    """A line of the journal cannot be written, so nothing more may be done."""
+    """A line of the journal cannot be written, so nothing more may be done. error: None if its file is gone."""
 
-    def __init__(self, path: pathlib.Path, error: OSError) -> None:
-        self._why = f"the journal {path} cannot be written: {error.strerror or error}"
-        super().__init__(
-            f"{self._why}: the rollout has stopped", hint="free some space; commands that were running continue"
-        )
+    def __init__(self, path: pathlib.Path, error: OSError | None) -> None:
+        what = "was deleted or moved" if error is None else f"cannot be written: {error.strerror or error}"
+        self._why, self._is_gone = f"the journal {path} {what}", error is None
+        remedy = "look at the group, and start a new rollout" if self._is_gone else "free some space"
+        super().__init__(f"{self._why}: the rollout has stopped", hint=f"{remedy}; commands that were running continue")
 
     def as_refusal(self, *, then: str, group_id: str) -> RefusedError:
         """The same error, if nothing was done before. then: what to do once there is space."""
-        return RefusedError(
-            f"nothing was done: {self._why}", hint=f"free some space{then}", group_id=group_id
-        )  # fmt: skip
+        hint = "start it again, with another --journal" if self._is_gone else f"free some space{then}"
+        return RefusedError(f"nothing was done: {self._why}", hint=hint, group_id=group_id)
 
 
 class RolloutJournal:
@@ -135,6 +134,8 @@ class RolloutJournal:
     def write(self, kind: JournalKind, **data: Any) -> None:
         """Append a line and flush it to disk. Raises UnwrittenLineError; then no part of the line is in the file, so a
         shorter one, such as why the rollout has stopped, can still follow."""
+        if self.is_gone:  # nothing could be resumed from what has no name any more
+            raise UnwrittenLineError(self.path, None)
         line = json.dumps({"v": VERSION, "time": timestamp(self._clock()), "kind": str(kind), **data})
         size = os.fstat(self._file).st_size
         try:
@@ -144,6 +145,14 @@ class RolloutJournal:
             with contextlib.suppress(OSError):
                 os.ftruncate(self._file, size)
             raise UnwrittenLineError(self.path, error) from None
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether the file was deleted, moved, or replaced by another one, so that its path does not lead to it."""
+        try:
+            return not same_file(self._file, self.path)
+        except OSError:
+            return True
 
     def discard(self) -> None:
         """Delete the file, which has no plan yet: nothing can be resumed from it, and its name can be used again."""

@@ -451,8 +451,8 @@ class Rollout:
             interrupted_code = self._tools.interrupted_code()
         if progress.has_run:  # a command that is still running may change the group: kgm last saw it before that
             error.facts = (*error.facts, self._where() if interrupted_code is None else self._how_far)
-        hint = error.hint or group_command("describe", spec.group_id)
-        error.hint = hint if is_final else f"{hint}; to continue: {resume_command(self._journal.path)}"
+        resumed = "" if is_final or self._journal.is_gone else f"; to continue: {resume_command(self._journal.path)}"
+        error.hint = (error.hint or group_command("describe", spec.group_id)) + resumed
         return self._report(error, interrupted_code)
 
     def _interrupted(self, interruption: KeyboardInterrupt, code: int) -> KgmError:

@@ -112,6 +112,7 @@ class Recorder:
     """A journal and an observer."""
 
     path = "j.ndjson"
+    is_gone = False
 
     def __init__(self):
         self.events = []

@@ -18,6 +18,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kgm.cli.main import run
+from kgm.cli.options.run_options import RunOptions
+from kgm.cli.output.rollout_report import RolloutPrinter
 from kgm.model.errors import PartialError, RefusedError, UsageError
 from kgm.operations.audit.audit_log import AuditLog
 from kgm.operations.rollout.journal import JournalKind, RolloutJournal, read_journal
@@ -385,6 +387,50 @@ def test_a_line_that_does_not_fit_leaves_no_part_of_it(tmp_path, mocker):
     journal.write(JournalKind.STOP, reason="full")
     journal.close()
     assert [line.kind for line in read_journal(tmp_path / "j.ndjson")] == [JournalKind.PLAN, JournalKind.STOP]
+
+
+# -- a journal that is gone --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["rm {0}", "mv {0} {0}.old", "cp {0} {0}.new && mv {0}.new {0}"])
+def test_a_rollout_stops_when_its_journal_is_gone_and_does_not_say_that_it_can_be_resumed(
+    how, server, group, form, tmp_path, monkeypatch, capsys
+):
+    """A rollout may be killed at any time, and without a journal nobody would know where."""
+    form(*NAMES)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    path = tmp_path / "j.ndjson"
+    command = f"echo ran >> {tmp_path / 'ran'}; {how.format(path)}"
+    words = ["rollout", group, "--yes", "-b", server.bootstrap, "--all", "--rolling", "--accept-unseen", *FLAGS]
+    assert run([*words, "--shell", "--exec", command, "--journal", str(path)]) == 7
+    err = capsys.readouterr().err
+    assert f"the journal {path} was deleted or moved: the rollout has stopped" in err
+    assert ("start a new rollout" in err, "--resume" in err, "the journal is" in err) == (True, False, False), err
+    assert (tmp_path / "ran").read_text() == "ran\n"
+
+
+def test_a_journal_that_is_gone_before_anything_was_done_refuses_the_rollout(tmp_path):
+    journal = RolloutJournal.create(tmp_path / "j.ndjson")
+    journal.path.unlink()
+    with pytest.raises(PartialError) as unwritten:
+        journal.write(JournalKind.PLAN, spec={})
+    refusal = unwritten.value.as_refusal(then="", group_id="g")
+    assert (refusal.message, refusal.hint) == (
+        f"nothing was done: the journal {journal.path} was deleted or moved",
+        "start it again, with another --journal",
+    )
+    journal.close()
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_an_interrupted_rollout_names_its_journal_only_if_there_is_one(is_there, tmp_path, capsys):
+    printer = RolloutPrinter(RunOptions(), "g")
+    printer.journal = str(tmp_path / "j.ndjson")
+    if is_there:
+        (tmp_path / "j.ndjson").touch()
+    printer.interrupted()
+    err = capsys.readouterr().err
+    assert ("--resume" in err, "so it cannot be resumed" in err) == (is_there, not is_there)
 
 
 # -- a state folder that cannot be written -----------------------------------------------------------------------------
