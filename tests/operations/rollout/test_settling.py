@@ -174,6 +174,25 @@ def test_a_step_is_not_over_while_the_log_may_have_more(for_ms):
         assert "not known: no answer" in report.error.message
 
 
+def test_what_happened_before_kgm_was_killed_is_not_known_if_the_log_does_not_tell():
+    """Which is exit code 7, not a deviation: nothing was seen that was not predicted. The operator may go on."""
+    opened = OpenStep(
+        before=group_of(2, "a-1"), expected=EXPECTED,
+        commands={"a": BegunCommand(member_ids={"a": "a-1"}, has_ended=True, is_success=True)},
+    )  # fmt: skip
+    for accept_unseen, was_stopped in ((False, False), (True, False), (False, True)):
+        progress = RolloutProgress(
+            left=opened.before, overall=None, open_step=opened, has_run=True, was_stopped=was_stopped
+        )  # fmt: skip
+        limits = RolloutLimits(settle_ms=0, step_timeout_ms=100_000, accept_unseen=accept_unseen)
+        report, _ = run(VirtualTime(), None, limits, progress, Poller(lambda: group_of(4)))
+        if accept_unseen or was_stopped:
+            assert (report.error, report.steps_done) == (None, 1)
+        else:
+            assert report.error.exit_code == 7
+            assert report.error.message.startswith("what happened in step 1 is not known: ")
+
+
 @pytest.mark.parametrize("limit_ms", [None, 100_000])
 def test_a_step_is_over_when_the_application_is_settled(limit_ms):
     """Its command has ended before kgm was killed. --step-timeout is the limit, if there is one."""
