@@ -18,6 +18,7 @@ from kgm.history.store.tables import HistoryOrigin, TablesInMemory
 from kgm.model.errors import NotFoundError
 from kgm.operations.history.explanation import explain_group
 from kgm.operations.history.source import History, HistorySource
+from kgm.records.member_states import TaskState
 from kgm.records.messages import (
     share_group_current_member_assignment_key as share_current_key,
 )
@@ -98,11 +99,11 @@ class Streams:
         value = StreamsGroupTargetAssignmentMetadataValue(assignment_epoch=self.epoch)
         yield StreamsGroupTargetAssignmentMetadataKey(group_id="app"), value
 
-    def current(self, name):
+    def current(self, name, state=TaskState.STABLE):
         rows = [streams_current.TaskIds(subtopology_id=one, partitions=self.members[name]) for one in "01"]
         key = streams_current_key.StreamsGroupCurrentMemberAssignmentKey(group_id="app", member_id=name)
         return key, streams_current.StreamsGroupCurrentMemberAssignmentValue(
-            member_epoch=self.epoch, previous_member_epoch=self.epoch - 1, active_tasks=rows
+            member_epoch=self.epoch, previous_member_epoch=self.epoch - 1, state=state, active_tasks=rows
         )
 
     def reconcile(self):
@@ -185,6 +186,26 @@ def test_why_the_epochs_of_a_streams_group_rose_and_who_had_its_tasks():
     assert {row.topic for row in owners} == {"subtopology-0", "subtopology-1"}
     now = Counter(row.seat for row in owners if row.to_offset is None)
     assert now == {"a": 8}
+
+
+@pytest.mark.parametrize(
+    ("state", "cause"),
+    [
+        (TaskState.STABLE, "departure"),
+        (TaskState.UNREVOKED_TASKS, "max-poll"),
+        (TaskState.UNRELEASED_TASKS, "departure"),
+        (TaskState.UNKNOWN, "departure"),
+    ],
+)
+def test_only_a_member_with_tasks_to_revoke_can_have_failed_to_do_so(state, cause):
+    """The members have a rebalance timeout of 5 minutes."""
+    log = Log()
+    group = Streams(log)
+    group.join("a")
+    group.join("b")
+    log.batch(group.current("b", state))
+    group.leave("b", after_ms=300_000)
+    assert rebalances(told(log.raw))[-1].cause == cause
 
 
 def test_why_the_epochs_of_a_share_group_rose_and_no_owners():

@@ -14,7 +14,7 @@ from kgm.coordinator.consumer.reconciliation import Owned
 from kgm.coordinator.contract.api_versions import JOIN_REQUIRES_MEMBER_ID, SYNC_REQUIRES_PROTOCOL
 from kgm.coordinator.contract.error_responses import UNKNOWN_MEMBER_ID, join_refusal, protocol_name, sync_refusal
 from kgm.coordinator.groups.consumer_group import ConsumerGroup
-from kgm.coordinator.groups.consumer_member import ClassicProtocols, ConsumerMember, MemberState
+from kgm.coordinator.groups.consumer_member import ClassicProtocols, ConsumerMember
 from kgm.coordinator.groups.event_draft import EventDraft
 from kgm.model.errors import DecodeError, ErrorCode
 from kgm.protocol.messages.heartbeat_request import HeartbeatRequest
@@ -26,6 +26,7 @@ from kgm.protocol.messages.leave_group_response import LeaveGroupResponse
 from kgm.protocol.messages.sync_group_request import SyncGroupRequest
 from kgm.protocol.messages.sync_group_response import SyncGroupResponse
 from kgm.protocol.subscription import PROTOCOL_TYPE, Subscription, decode_subscription
+from kgm.records.member_states import MemberState
 
 # -- JoinGroup
 

@@ -11,9 +11,10 @@ from kgm.coordinator.consumer import epochs, records, target, timers
 from kgm.coordinator.consumer.reconciliation import Owned, Reconciliation, UnknownStateError
 from kgm.coordinator.consumer.regexes import METADATA_REFRESH_MS
 from kgm.coordinator.groups.consumer_group import ConsumerGroup, MetadataRefresh, homogeneous
-from kgm.coordinator.groups.consumer_member import AWAY, Assigned, ConsumerMember, MemberState, Target
+from kgm.coordinator.groups.consumer_member import AWAY, Assigned, ConsumerMember, Target
 from kgm.coordinator.groups.event_draft import EventDraft
 from kgm.model.errors import ErrorCode
+from kgm.records.member_states import MemberState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kgm.coordinator.contract.behavior import REFERENCE_BEHAVIOR, CoordinatorBehavior
-from kgm.coordinator.groups.consumer_member import NOTHING, Assigned, ConsumerMember, MemberState, Target
+from kgm.coordinator.groups.consumer_member import NOTHING, Assigned, ConsumerMember, Target
+from kgm.records.member_states import MemberState
 
 #: Partitions by topic id that a member reports as owned; None: it reports nothing.
 Owned = Mapping[bytes, Sequence[int]] | None

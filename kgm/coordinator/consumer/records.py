@@ -17,9 +17,9 @@ from kgm.coordinator.groups.consumer_member import (
     ClassicProtocols,
     ConsumerMember,
     ListedTarget,
-    member_state,
 )
 from kgm.protocol.struct import Message
+from kgm.records.member_states import member_state
 from kgm.records.messages.consumer_group_current_member_assignment_key import ConsumerGroupCurrentMemberAssignmentKey
 from kgm.records.messages.consumer_group_current_member_assignment_value import (
     ConsumerGroupCurrentMemberAssignmentValue,

@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from kgm.coordinator.groups.consumer_group import ConsumerGroup
-from kgm.coordinator.groups.consumer_member import NOTHING, Assigned, ConsumerMember, MemberState, Target
+from kgm.coordinator.groups.consumer_member import NOTHING, Assigned, ConsumerMember, Target
+from kgm.records.member_states import MemberState
 
 _NO_EPOCHS: Final[Mapping[int, int]] = {}
 

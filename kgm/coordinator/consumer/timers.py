@@ -6,9 +6,10 @@ must rejoin within that time, and then has the same time to send SyncGroup."""
 from kgm.coordinator.contract.outcome import TimerKey, TimerKind, session_key
 from kgm.coordinator.contract.settings import session_timeout_ms
 from kgm.coordinator.groups.consumer_group import ConsumerGroup
-from kgm.coordinator.groups.consumer_member import ConsumerMember, MemberState
+from kgm.coordinator.groups.consumer_member import ConsumerMember
 from kgm.coordinator.groups.event_draft import EventDraft
 from kgm.coordinator.groups.streams_member import StreamsMember
+from kgm.records.member_states import MemberState
 
 #: The timers of one member.
 MEMBER_TIMERS = (TimerKind.SESSION, TimerKind.REBALANCE, TimerKind.MEMBER_JOIN, TimerKind.MEMBER_SYNC)

@@ -16,7 +16,6 @@ from kgm.coordinator.groups.consumer_member import (
     Assigned,
     ConsumerMember,
     ListedTarget,
-    MemberState,
     Target,
 )
 from kgm.coordinator.groups.member_map_order import MemberMapOrder
@@ -24,6 +23,7 @@ from kgm.coordinator.groups.target_tally import TargetTally
 from kgm.java.timeline_hash_map import TimelineOrder
 from kgm.model.errors import ErrorCode
 from kgm.protocol.subscription import PROTOCOL_TYPE
+from kgm.records.member_states import MemberState
 
 K = TypeVar("K")
 

@@ -4,9 +4,10 @@ Member epochs: 0 for a member that has just joined; -1 for one that is being rem
 away and whose assignment is kept. Partitions are keyed by topic id; the partitions that a member has carry the epoch in
 which they were assigned (KIP-1251)."""
 
-import enum
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
+
+from kgm.records.member_states import MemberState
 
 LEAVING = -1
 AWAY = -2
@@ -20,20 +21,6 @@ Target = Mapping[bytes, tuple[int, ...]]
 ListedTarget = Mapping[bytes, Sequence[int]]
 NOTHING: Assigned = {}
 NO_TARGET: Target = {}
-
-
-class MemberState(enum.IntEnum):
-    """How far a member's reconciliation with its target assignment has progressed; the value is the number in the
-    log."""
-
-    STABLE = 0
-    """The member has nothing to revoke and nothing to wait for."""
-    UNREVOKED_PARTITIONS = 1
-    """The member must revoke partitions before it advances to the next epoch."""
-    UNRELEASED_PARTITIONS = 2
-    """The member has advanced to the next epoch, but other members have not released all of its partitions."""
-    UNKNOWN = 127
-    """A state from a later version of Kafka."""
 
 
 class ClassicProtocols(NamedTuple):
@@ -89,10 +76,3 @@ class ConsumerMember(NamedTuple):
         """The epoch in which the member got a partition that it has, or must give up; None if it does not have it."""
         epoch = self.assigned.get(topic_id, {}).get(partition)
         return self.pending_revocation.get(topic_id, {}).get(partition) if epoch is None else epoch
-
-
-def member_state(number: int) -> MemberState:
-    return MemberState(number) if number in _STATES else MemberState.UNKNOWN
-
-
-_STATES = frozenset(state.value for state in MemberState)

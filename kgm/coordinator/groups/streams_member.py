@@ -3,9 +3,10 @@
 A member is a thread of a process of Kafka Streams. A task is a subtopology and a partition. Member epochs are as in
 consumer groups. There are no static members."""
 
-import enum
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
+
+from kgm.records.member_states import TaskState
 
 #: Active tasks: for each subtopology, its partitions, each with the member epoch in which it was assigned.
 ActiveTasks = Mapping[str, Mapping[int, int]]
@@ -13,20 +14,6 @@ ActiveTasks = Mapping[str, Mapping[int, int]]
 Tasks = Mapping[str, Collection[int]]
 NO_ACTIVE: ActiveTasks = {}
 NO_TASKS: Tasks = {}
-
-
-class TaskState(enum.IntEnum):
-    """How far a member's reconciliation with its target assignment has progressed; the value is the number in the
-    log."""
-
-    STABLE = 1
-    """The member has nothing to revoke and nothing to wait for."""
-    UNREVOKED_TASKS = 2
-    """The member must revoke tasks before it advances to the next epoch."""
-    UNRELEASED_TASKS = 3
-    """The member has advanced to the next epoch, but other members have not released all of its tasks."""
-    UNKNOWN = 127
-    """A state from a later version of Kafka."""
 
 
 class HeldTasks(NamedTuple):
@@ -84,10 +71,3 @@ class StreamsMember(NamedTuple):
         """The epoch in which the member got an active task that it has, or must revoke; None if it does not have it."""
         epoch = self.assigned.active.get(subtopology_id, {}).get(partition)
         return self.pending_revocation.active.get(subtopology_id, {}).get(partition) if epoch is None else epoch
-
-
-def task_state(number: int) -> TaskState:
-    return TaskState(number) if number in _STATES else TaskState.UNKNOWN
-
-
-_STATES = frozenset(state.value for state in TaskState)

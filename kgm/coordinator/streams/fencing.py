@@ -6,8 +6,9 @@ from kgm.coordinator.contract.outcome import TimerKey, TimerKind, session_key
 from kgm.coordinator.contract.settings import streams_setting
 from kgm.coordinator.groups.event_draft import EventDraft
 from kgm.coordinator.groups.streams_group import StreamsGroup
-from kgm.coordinator.groups.streams_member import StreamsMember, TaskState
+from kgm.coordinator.groups.streams_member import StreamsMember
 from kgm.coordinator.streams import records, target
+from kgm.records.member_states import TaskState
 
 
 def extend_session(group_id: str, member_id: str, event: EventDraft) -> None:

@@ -23,7 +23,6 @@ from kgm.coordinator.groups.streams_member import (
     StreamsMember,
     TargetTasks,
     Tasks,
-    TaskState,
 )
 from kgm.coordinator.groups.streams_topology import ConfiguredTopology, StreamsTopology, TopologyProblem
 from kgm.coordinator.streams import endpoints, fencing, records, target, topology
@@ -37,6 +36,7 @@ from kgm.protocol.messages.streams_group_heartbeat_response import (
     StreamsGroupHeartbeatResponse,
     TaskIds,
 )
+from kgm.records.member_states import TaskState
 
 _JOINING = 0
 _NO_TIMEOUT = -1

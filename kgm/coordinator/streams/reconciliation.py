@@ -15,8 +15,8 @@ from kgm.coordinator.groups.streams_member import (
     StreamsMember,
     TargetTasks,
     Tasks,
-    TaskState,
 )
+from kgm.records.member_states import TaskState
 
 #: Whether the member can be given a task.
 _IsFree = Callable[[tuple[str, int]], bool]

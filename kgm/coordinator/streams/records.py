@@ -16,11 +16,11 @@ from kgm.coordinator.groups.streams_member import (
     StreamsMember,
     TargetTasks,
     Tasks,
-    task_state,
 )
 from kgm.coordinator.groups.streams_topology import StreamsTopology
 from kgm.java.strings import utf16_key
 from kgm.protocol.struct import Message
+from kgm.records.member_states import task_state
 from kgm.records.messages.streams_group_current_member_assignment_key import StreamsGroupCurrentMemberAssignmentKey
 from kgm.records.messages.streams_group_current_member_assignment_value import (
     StreamsGroupCurrentMemberAssignmentValue,

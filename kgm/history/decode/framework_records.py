@@ -12,6 +12,7 @@ from itertools import chain
 from typing import Any, Final
 
 from kgm.protocol.struct import Message
+from kgm.records.member_states import MemberState, TaskState, task_state
 from kgm.records.messages.consumer_group_current_member_assignment_key import ConsumerGroupCurrentMemberAssignmentKey
 from kgm.records.messages.consumer_group_current_member_assignment_value import (
     ConsumerGroupCurrentMemberAssignmentValue,
@@ -47,6 +48,13 @@ GROUP_TYPES: Final = {
     RecordType.SHARE_GROUP_TARGET_ASSIGNMENT_MEMBER: SHARE,
     RecordType.SHARE_GROUP_CURRENT_MEMBER_ASSIGNMENT: SHARE,
 }
+#: The state of a consumer-group record for each state of a streams-group record.
+_STATES: Final = {
+    TaskState.STABLE: MemberState.STABLE,
+    TaskState.UNREVOKED_TASKS: MemberState.UNREVOKED_PARTITIONS,
+    TaskState.UNRELEASED_TASKS: MemberState.UNRELEASED_PARTITIONS,
+    TaskState.UNKNOWN: MemberState.UNKNOWN,
+}
 _ID_BYTES: Final = 16
 
 
@@ -77,6 +85,9 @@ def as_consumer_record(kind: RecordType, key: Any, value: Any) -> tuple[Message,
         case RecordType.STREAMS_GROUP_TARGET_ASSIGNMENT_MEMBER | RecordType.SHARE_GROUP_TARGET_ASSIGNMENT_MEMBER:
             target_key = ConsumerGroupTargetAssignmentMemberKey(group_id=key.group_id, member_id=key.member_id)
             return target_key, _made(value, _target)
+        case RecordType.STREAMS_GROUP_CURRENT_MEMBER_ASSIGNMENT:
+            current_key = ConsumerGroupCurrentMemberAssignmentKey(group_id=key.group_id, member_id=key.member_id)
+            return current_key, _made(value, _current_tasks)
         case _:
             current_key = ConsumerGroupCurrentMemberAssignmentKey(group_id=key.group_id, member_id=key.member_id)
             return current_key, _made(value, _current)
@@ -119,18 +130,28 @@ def _member(value: Any) -> ConsumerGroupMemberMetadataValue:
     )
 
 
-def _current(value: Any) -> ConsumerGroupCurrentMemberAssignmentValue:
-    """Member states have the same numbers in all three (Kafka: the MemberState of each)."""
+def _current_tasks(value: Any) -> ConsumerGroupCurrentMemberAssignmentValue:
     assigned, pending = (
         [TopicPartitions(topic_id=topic_id, partitions=partitions) for topic_id, partitions in _tasks(rows)]
-        for rows in (getattr(value, "active_tasks", ()), getattr(value, "active_tasks_pending_revocation", ()))
+        for rows in (value.active_tasks, value.active_tasks_pending_revocation)
     )
     return ConsumerGroupCurrentMemberAssignmentValue(
         member_epoch=value.member_epoch,
         previous_member_epoch=value.previous_member_epoch,
-        state=value.state,
+        state=_STATES[task_state(value.state)],
         assigned_partitions=assigned,
         partitions_pending_revocation=pending,
+    )
+
+
+def _current(value: Any) -> ConsumerGroupCurrentMemberAssignmentValue:
+    """Of a member of a share group, whose states have the numbers of consumer groups."""
+    return ConsumerGroupCurrentMemberAssignmentValue(
+        member_epoch=value.member_epoch,
+        previous_member_epoch=value.previous_member_epoch,
+        state=value.state,
+        assigned_partitions=[],
+        partitions_pending_revocation=[],
     )
 
 

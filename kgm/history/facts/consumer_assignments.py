@@ -18,7 +18,7 @@ from kgm.history.facts.consumer_state import (
     LoggedMemberState,
     TopicIdPartition,
     flat_partitions,
-    member_state,
+    logged_state,
     plan_key,
 )
 from kgm.history.facts.daily_totals import DailyTotals
@@ -98,7 +98,7 @@ class ConsumerAssignments:
         if value is None:
             self.rows.put(_state_row(record, member_id, LoggedMemberState.GONE, member, None))
             return LoggedMemberState.GONE
-        state = member_state(value.member_epoch, value.state)
+        state = logged_state(value.member_epoch, value.state)
         row = _state_row(record, member_id, state, member, value)
         self.rows.put(self._listed(row, member))
         current = CurrentAssignment(

@@ -21,6 +21,7 @@ from kgm.history.rows import GroupEpochRow, OwnerRow, RebalanceRow, TenureRow
 from kgm.history.state_json import json_name
 from kgm.model.snapshot import AWAY_EPOCH
 from kgm.protocol.struct import Message
+from kgm.records.member_states import MemberState, member_state
 from kgm.records.messages.consumer_group_partition_metadata_key import ConsumerGroupPartitionMetadataKey
 from kgm.records.messages.consumer_group_partition_metadata_value import ConsumerGroupPartitionMetadataValue
 
@@ -39,13 +40,17 @@ class LoggedMemberState(StrEnum):
     GONE = "gone"
 
 
-#: The numbers in ConsumerGroupCurrentMemberAssignmentValue (Kafka's MemberState).
-_STATES = {0: LoggedMemberState.STABLE, 1: LoggedMemberState.UNREVOKED, 2: LoggedMemberState.UNRELEASED}
+_STATES = {
+    MemberState.STABLE: LoggedMemberState.STABLE,
+    MemberState.UNREVOKED_PARTITIONS: LoggedMemberState.UNREVOKED,
+    MemberState.UNRELEASED_PARTITIONS: LoggedMemberState.UNRELEASED,
+    MemberState.UNKNOWN: LoggedMemberState.UNKNOWN,
+}
 
 
-def member_state(member_epoch: int, state: int) -> LoggedMemberState:
-    """The state of a member according to its record."""
-    return LoggedMemberState.AWAY if member_epoch == AWAY_EPOCH else _STATES.get(state, LoggedMemberState.UNKNOWN)
+def logged_state(member_epoch: int, state: int) -> LoggedMemberState:
+    """The state of a member according to its record. state: the number in it."""
+    return LoggedMemberState.AWAY if member_epoch == AWAY_EPOCH else _STATES[member_state(state)]
 
 
 class _IdPartitions(Protocol):

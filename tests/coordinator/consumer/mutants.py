@@ -3,10 +3,11 @@
 from kgm.coordinator.consumer import fencing, heartbeat, member_update, records, target
 from kgm.coordinator.consumer.reconciliation import Reconciliation
 from kgm.coordinator.groups.consumer_group import ConsumerGroup
-from kgm.coordinator.groups.consumer_member import AWAY, NOTHING, MemberState
+from kgm.coordinator.groups.consumer_member import AWAY, NOTHING
 from kgm.coordinator.offsets.fencing import CommitPartitionValidator
 from kgm.model.errors import ErrorCode
 from kgm.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
+from kgm.records.member_states import MemberState
 
 CONSUMER_MUTANTS = {}
 

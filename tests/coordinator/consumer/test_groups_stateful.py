@@ -24,8 +24,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from kgm.coordinator.contract.outcome import TimerKey, TimerKind
 from kgm.coordinator.engine import Coordinator
 from kgm.coordinator.groups.consumer_group import ConsumerGroup
-from kgm.coordinator.groups.consumer_member import AWAY, MemberState
+from kgm.coordinator.groups.consumer_member import AWAY
 from kgm.model.errors import ErrorCode as E
+from kgm.records.member_states import MemberState
 from kgm.records.record import decode_record, encode_record
 from tests.coordinator.consumer.harness import Consumers, assigned
 from tests.coordinator.consumer.harness import topic_id as id_of

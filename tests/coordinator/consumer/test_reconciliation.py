@@ -5,7 +5,8 @@ Partitions of topics `t` and `u`; a member is at epoch 10 unless its state says 
 import pytest
 
 from kgm.coordinator.consumer.reconciliation import Reconciliation, UnknownStateError
-from kgm.coordinator.groups.consumer_member import ConsumerMember, MemberState
+from kgm.coordinator.groups.consumer_member import ConsumerMember
+from kgm.records.member_states import MemberState
 from tests.coordinator.behaviours import rule
 
 S, UNREVOKED, UNRELEASED, UNKNOWN = (

@@ -11,8 +11,9 @@ from kgm.coordinator.consumer.reconciliation import Reconciliation
 from kgm.coordinator.consumer.regular_step import next_step, take_step
 from kgm.coordinator.contract.behavior import behavior_of
 from kgm.coordinator.groups.consumer_group import ConsumerGroup
-from kgm.coordinator.groups.consumer_member import ConsumerMember, MemberState
+from kgm.coordinator.groups.consumer_member import ConsumerMember
 from kgm.model.broker_version import BrokerVersion
+from kgm.records.member_states import MemberState
 
 TOPICS = {b"t" * 16: 12, b"u" * 16: 6, b"v" * 16: 3}
 VERSIONS = ["4.0", "4.1", "4.2", "4.3", "4.4"]

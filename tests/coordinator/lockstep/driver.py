@@ -18,9 +18,8 @@ from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.coordinator.contract.topic_image import Topic, TopicImage
 from kgm.coordinator.engine import Coordinator
 from kgm.coordinator.groups.consumer_group import CONSUMER, ConsumerGroup, MetadataRefresh
-from kgm.coordinator.groups.consumer_member import AWAY, MemberState
+from kgm.coordinator.groups.consumer_member import AWAY
 from kgm.coordinator.groups.streams_group import STREAMS, StreamsGroup
-from kgm.coordinator.groups.streams_member import TaskState
 from kgm.coordinator.runtime import AppendError, Runtime
 from kgm.java.hash_set import copied_set_order
 from kgm.model.broker_version import BrokerVersion
@@ -28,6 +27,7 @@ from kgm.model.errors import DecodeError, ErrorCode
 from kgm.protocol import codec
 from kgm.protocol.apis import ApiKey, response_class
 from kgm.protocol.subscription import decode_assignment, encode_assignment
+from kgm.records.member_states import MemberState, TaskState
 from kgm.records.messages.offset_commit_key import OffsetCommitKey
 from kgm.records.record import decode_record, encode_record
 from tests.coordinator.harness import compacted, read_entry

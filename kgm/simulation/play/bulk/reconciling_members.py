@@ -19,8 +19,9 @@ from kgm.coordinator.consumer import records
 from kgm.coordinator.consumer.regular_step import next_step, take_step
 from kgm.coordinator.contract.settings import BrokerSettings, heartbeat_interval_ms
 from kgm.coordinator.groups.consumer_group import ConsumerGroup
-from kgm.coordinator.groups.consumer_member import Assigned, ConsumerMember, MemberState, Target
+from kgm.coordinator.groups.consumer_member import Assigned, ConsumerMember, Target
 from kgm.model.assignment import less
+from kgm.records.member_states import MemberState
 from kgm.records.record import Record
 from kgm.simulation.play.bulk.arrays import network_ms, random_words, shares
 from kgm.simulation.play.bulk.consumer_heartbeats import UP_TO_DATE, consumer_group_of, heartbeat_response

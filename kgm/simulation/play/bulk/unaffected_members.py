@@ -19,7 +19,8 @@ from kgm.coordinator.consumer import records
 from kgm.coordinator.contract.outcome import Millis, TimerKey, TimerKind, session_key
 from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.coordinator.groups.consumer_group import ConsumerGroup
-from kgm.coordinator.groups.consumer_member import ConsumerMember, MemberState
+from kgm.coordinator.groups.consumer_member import ConsumerMember
+from kgm.records.member_states import MemberState
 from kgm.records.messages.consumer_group_metadata_value import ConsumerGroupMetadataValue
 from kgm.records.messages.consumer_group_target_assignment_member_key import (
     ConsumerGroupTargetAssignmentMemberKey as TargetKey,
