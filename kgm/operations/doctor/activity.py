@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from kgm.clients.subscribed_topics import subscribed_topics
@@ -11,6 +11,7 @@ from kgm.model.snapshot import GroupSnapshot, OffsetSnapshot
 from kgm.operations.deletion.idleness import IdleVerdict
 from kgm.operations.doctor.findings import Finding, Severity, grouped, partition_names, reset_line, server_of
 from kgm.operations.doctor.group_facts import GroupFacts
+from kgm.operations.doctor.own_commits import OwnCommits
 from kgm.operations.groups.rebalance_wait import RebalanceWait, rebalance_wait
 from kgm.text.durations import show_age, show_duration
 from kgm.text.names import in_order
@@ -169,9 +170,10 @@ def _still(facts: GroupFacts, held: list[OffsetSnapshot]) -> bool:
     return any(then is not None and then.committed == row.committed and then.lag for then, row in pairs)
 
 
-def stalled_owners(facts: GroupFacts) -> Iterator[Finding]:
-    """Owners that commit nothing while records are waiting for them."""
-    now, old = facts.group, dict[tuple[str, int], OffsetSnapshot]()
+def silent_owners(facts: GroupFacts) -> Mapping[str, Sequence[OffsetSnapshot]]:
+    """The owners that committed nothing between the two descriptions while records were waiting for them, with their
+    partitions."""
+    old: dict[tuple[str, int], OffsetSnapshot] = {}
     by_owner: dict[str, list[OffsetSnapshot]] = {}
     for then, row in _seen_twice(facts):
         owner = row.group_instance_id or row.member_id
@@ -179,13 +181,24 @@ def stalled_owners(facts: GroupFacts) -> Iterator[Finding]:
             continue
         old[row.topic, row.partition] = then
         by_owner.setdefault(owner, []).append(row)
-    stalled = {
+    return {
         owner: by_owner[owner]
         for owner in in_order(by_owner)
         if any(facts.has_to_read(row) for row in by_owner[owner]) and _is_stalled(by_owner[owner], old)
     }
+
+
+def stalled_owners(facts: GroupFacts) -> Iterator[Finding]:
+    """Owners that commit nothing while records are waiting for them, although their next commits are overdue."""
+    now = facts.group
+    stalled = {
+        owner: rows
+        for owner, rows in silent_owners(facts).items()
+        if facts.own_commits.get(owner, OwnCommits()).are_overdue(now, facts.window_ms, facts.now_ms)
+    }
     if not stalled:
         return
+    old = {(then.topic, then.partition): then for then, _ in _seen_twice(facts)}
     lag = {owner: sum(row.lag or 0 for row in rows) for owner, rows in stalled.items()}
     grown = {owner: lag[owner] - sum(old[row.topic, row.partition].lag or 0 for row in rows)
              for owner, rows in stalled.items()}  # fmt: skip

@@ -44,6 +44,7 @@ from kgm.operations.doctor.group_facts import GroupFacts, MemberAbsence
 from kgm.operations.doctor.history_findings import HistoryFacts
 from kgm.operations.doctor.known_removals import KnownRemoval
 from kgm.operations.doctor.lookups import WaitingPartitions, vanished_topics
+from kgm.operations.doctor.own_commits import OwnCommitsQueries
 from kgm.operations.groups.rebalance_wait import read_rebalance_wait
 from kgm.operations.groups.selection import select_groups
 from kgm.operations.groups.unread import UnreadKind, by_reason, unread
@@ -165,6 +166,7 @@ def diagnose(
             errors=list(selection.errors),
             waiting=WaitingPartitions(cluster),
             records=CoordinatorRecords(cluster),
+            own_commits=OwnCommitsQueries(cluster),
             joined_group=_joined_group(consumer_settings or {}, selection.group_ids),
         )
 
@@ -190,7 +192,7 @@ def diagnose(
         with phase("waiting for commits"):
             cluster.deadline.sleep(window_ms / 1000)
             queries.examine(queries.described_again(held))
-    queries.skipped += queries.skipped_of_groups
+    queries.skipped += [*queries.skipped_of_groups, *queries.own_commits.skipped]
     cluster.name_similar_groups(queries.errors)
     queries.skipped += [*queries.without_settings(), *queries.without_offsets()]
     findings, passed_over = _sorted(queries.findings, checks, ignored)
@@ -254,6 +256,7 @@ class _ClusterQueries:
     errors: list[KgmError]
     waiting: WaitingPartitions
     records: CoordinatorRecords
+    own_commits: OwnCommitsQueries
     joined_group: str | None
     findings: list[Finding] = field(default_factory=list)
     skipped: list[SkippedChecks] = field(default_factory=list)
@@ -311,7 +314,10 @@ class _ClusterQueries:
             self.waiting.look_at([later or first.group for first, later in some])
             for (first, records), later in some:
                 recorded = decoded(first.group_id, records)
-                self.findings += run_checks(self._facts(first, later, recorded, round(time.time() * 1000)))
+                facts = self._facts(first, later, recorded, round(time.time() * 1000))
+                silent = activity.silent_owners(facts)
+                own_commits = self.own_commits.of(facts.group, silent, facts.window_ms, facts.now_ms)
+                self.findings += run_checks(replace(facts, own_commits=own_commits))
 
     def _facts(
         self, first: GroupSnapshot, later: GroupSnapshot | None, recorded: Sequence[RecordedGroup], now_ms: int

@@ -12,6 +12,7 @@ from kgm.model.snapshot import GroupSnapshot, MemberSnapshot, OffsetSnapshot
 from kgm.operations.deletion.idleness import Idleness
 from kgm.operations.doctor.findings import Finding, Severity
 from kgm.operations.doctor.known_removals import KnownRemoval
+from kgm.operations.doctor.own_commits import OwnCommits
 from kgm.operations.groups.rebalance_wait import RebalanceWait
 from kgm.text.names import natural
 from kgm.text.wording import group_command
@@ -38,6 +39,7 @@ class GroupFacts:
     the retention of offsets of an empty group; None if the broker does not report it. wait: what a rebalancing group is
     waiting for, according to its log. idleness: for a group without members; None if it was not read. vanished_topics:
     topics that members used to subscribe to and that do not exist. absences: of members of a consumer group.
+    own_commits: of the owners that committed nothing between the two descriptions, as far as they are known.
     stable_ends: the last stable offsets (KIP-98) of partitions with lag; marker_ends: partitions where only transaction
     markers are left to read. consumer_settings: settings of a consumer that will join, by Kafka's names. advice,
     alarms: from the built history in folder `history`."""
@@ -62,6 +64,7 @@ class GroupFacts:
     marker_ends: frozenset[tuple[str, int]] = frozenset()
     consumer_settings: Mapping[str, str] = field(default_factory=dict)
     supports_consumer_protocol: bool = False
+    own_commits: Mapping[str, OwnCommits] = field(default_factory=dict)
     advice: Sequence[TimeoutAdviceRow] = ()
     alarms: Sequence[AlarmRow] = ()
     history: str | None = None

@@ -27,6 +27,7 @@ from kgm.model.assignment import Partitions, count
 from kgm.model.errors import KgmError, NotFoundError, RefusedError
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.operations.removal.liveness import (
+    ENOUGH_COMMITS,
     NO_MEMBER,
     SESSION_MARGIN_MS,
     Liveness,
@@ -55,8 +56,6 @@ _REQUEST_SHARE: Final = 0.6
 _LEAST_REQUEST_MS: Final = 500
 ASSUME_STOPPED: Final = "--assume-stopped"
 _CONSUMER_SESSION: Final = "group.consumer.session.timeout.ms"
-#: The number of commits of each member to read from the log.
-_ENOUGH_COMMITS: Final = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -229,7 +228,7 @@ class GuardWatch:
         if self._group.type == "classic" and not any(isinstance(one, RebalanceRecord) for one in records):
             return False
         intervals = [commit_interval(one.member.member_id, one.owned or {}, records)[0] for one in self._targets]
-        return all(interval is not None and interval.commits >= _ENOUGH_COMMITS for interval in intervals)
+        return all(interval is not None and interval.commits >= ENOUGH_COMMITS for interval in intervals)
 
     def _note_timeouts(self, records: Iterable[ActivityRecord]) -> None:
         for record in records:

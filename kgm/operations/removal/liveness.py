@@ -40,6 +40,8 @@ SILENT_INTERVALS = 5
 SHORTEST_SILENCE_MS = 10_000
 #: The minimum number of intervals between commits from which to derive a commit interval.
 LEAST_INTERVALS = 3
+#: The number of commits of each member to read from the log.
+ENOUGH_COMMITS = 12
 #: The longest delay until a coordinator expires a session and kgm notices it.
 SESSION_MARGIN_MS = 1_000
 
