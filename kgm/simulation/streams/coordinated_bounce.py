@@ -7,22 +7,32 @@ from collections.abc import Callable, Sequence
 
 from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.frameworks.task_copies import task_texts
-from kgm.model.broker_version import REFERENCE
+from kgm.model.broker_version import REFERENCE, BrokerVersion
 from kgm.model.snapshot import GroupSnapshot
 from kgm.simulation.framework_play import played_often, prediction_of
 from kgm.simulation.plan.bounce_plan import Plan
 from kgm.simulation.play.draw import Draw
 from kgm.simulation.report.prediction import Prediction
 from kgm.simulation.streams.bounce import TASKS_TEXT, affordable, freed_by, halves_text
-from kgm.simulation.streams.coordinated_group import STREAMS_GROUP, coordinated_group_of, settings_of
+from kgm.simulation.streams.coordinated_group import (
+    ASSIGNMENT_INTERVAL,
+    INITIAL_DELAY,
+    SINCE,
+    STREAMS_GROUP,
+    coordinated_group_of,
+    rules_of,
+    versions_of,
+)
 from kgm.simulation.streams.coordinated_play import CoordinatedPlay
 from kgm.simulation.streams.group import StreamsFleet
 from kgm.text.wording import some
 
 #: The assignor of the coordinator.
 _ASSIGNOR = "sticky"
-#: The settings that a prediction depends on, without the prefix that they have as broker or group settings.
-_SETTINGS = ("session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms", "initial.rebalance.delay.ms")
+#: The settings that a prediction depends on, by their names as broker settings.
+_SETTINGS = (
+    "group.streams.session.timeout.ms", "group.streams.heartbeat.interval.ms", ASSIGNMENT_INTERVAL, INITIAL_DELAY,
+)  # fmt: skip
 
 
 def simulate_streams_group(
@@ -31,7 +41,7 @@ def simulate_streams_group(
     """Like `kgm.simulation.bounce.simulate`. Never exact: who gets which task depends on random member ids."""
     drawn = draws_of_streams_group(snapshot, plan, draws=draws, seed=seed, is_out_of_time=is_out_of_time)
     group = coordinated_group_of(snapshot, plan)
-    caveats = _caveats(snapshot, group, plan, settings_of(snapshot, group, plan))
+    caveats = _caveats(snapshot, group, plan, rules_of(snapshot, group, plan)[0])
     return prediction_of(snapshot, name, _ASSIGNOR, drawn, (), caveats, protocol=STREAMS_GROUP)
 
 
@@ -41,9 +51,10 @@ def draws_of_streams_group(
     """The plan played `draws` times, but at least once. Raises what `coordinated_group_of` raises, and UsageError for
     an invalid setting."""
     group = coordinated_group_of(snapshot, plan)
-    settings = settings_of(snapshot, group, plan)
+    rules = rules_of(snapshot, group, plan)
 
     def play(number: int) -> Draw:
+        settings = rules[number % len(rules)]
         chance = random.Random(f"{seed}/{number}")  # noqa: S311  (the same each time)
         keeps_disk = chance.random() < 0.5
         return CoordinatedPlay(snapshot, group, plan, settings, chance, keeps_disk=keeps_disk).play()
@@ -51,15 +62,31 @@ def draws_of_streams_group(
     return played_often(affordable(group, draws), play, is_out_of_time)
 
 
+def _rules_text(versions: Sequence[BrokerVersion]) -> str:
+    text = f"streams groups are played by the rules of Kafka {REFERENCE.major}.{REFERENCE.minor}"
+    oldest = min(versions).release
+    lacking = [name for name, since in SINCE.items() if oldest < since]
+    if not lacking:
+        return text
+    if len(versions) == 1:
+        return f"{text}, without {' and '.join(lacking)}, which Kafka {versions[0]} does not have"
+    return (
+        f"{text}; the broker may also be Kafka {' or '.join(map(str, versions[1:]))} (--kafka-version), without "
+        f"{' or '.join(lacking)}: the ranges include that"
+    )
+
+
 def _caveats(snapshot: GroupSnapshot, group: StreamsFleet, plan: Plan, settings: BrokerSettings) -> list[str]:
     """The caveats, the most important first."""
     texts = [*task_texts(freed_by(snapshot, plan)), *halves_text(group, plan)]
     texts.append(TASKS_TEXT)
     texts.append("who gets which task depends on random member ids; a process that starts again has new ones")
-    if any(version.release != REFERENCE.release for version in snapshot.kafka_versions or ()):
-        texts.append(f"streams groups are played by the rules of Kafka {REFERENCE.major}.{REFERENCE.minor}")
-    names = {f"group.streams.{each}": f"group_streams_{each.replace('.', '_')}" for each in _SETTINGS}
-    supposed = {key: getattr(settings, name) for key, name in names.items()}
+    versions = versions_of(snapshot, plan)
+    if any(version.release != REFERENCE.release for version in versions):
+        texts.append(_rules_text(versions))
+    newest = max(versions).release
+    names = [name for name in _SETTINGS if name not in SINCE or newest >= SINCE[name]]
+    supposed = {name: getattr(settings, name.replace(".", "_")) for name in names}
     supposed["group.streams.num.standby.replicas"] = group.standbys
     unknown = [f"{key}={value}" for key, value in supposed.items() if key not in plan.settings]
     if unknown:

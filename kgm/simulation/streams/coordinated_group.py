@@ -13,12 +13,12 @@ from kgm.coordinator.groups.streams_topology import StreamsTopology
 from kgm.coordinator.streams import records
 from kgm.coordinator.streams.target import STANDBYS
 from kgm.coordinator.streams.topology import as_record
-from kgm.model.broker_version import REFERENCE
+from kgm.model.broker_version import REFERENCE, BrokerVersion
 from kgm.model.errors import NotFoundError, RefusedError, UsageError
 from kgm.model.snapshot import GroupSnapshot
 from kgm.protocol.messages.streams_group_heartbeat_request import Subtopology, TopicInfo, Topology
 from kgm.records.record import Record
-from kgm.simulation.plan.bounce_plan import Plan
+from kgm.simulation.plan.bounce_plan import Plan, with_versions_of
 from kgm.simulation.plan.retention import offset_record
 from kgm.simulation.plan.starting_group import has_offsets
 from kgm.simulation.streams.group import StreamsFleet, partition_of, streams_group_of, subtopology
@@ -29,6 +29,12 @@ _BROKER_PREFIX: Final = "broker."
 _SESSION: Final = "group.streams.session.timeout.ms"
 _INTERVAL: Final = "group.streams.heartbeat.interval.ms"
 _OF_STANDBYS: Final = f"group.streams.{STANDBYS}"
+INITIAL_DELAY: Final = "group.streams.initial.rebalance.delay.ms"
+ASSIGNMENT_INTERVAL: Final = "group.streams.assignment.interval.ms"
+#: The first release that has a setting; the others are as old as streams groups.
+SINCE: Final = {INITIAL_DELAY: (4, 2), ASSIGNMENT_INTERVAL: (4, 3)}
+#: The releases before `REFERENCE` that have streams groups.
+_EARLIER: Final = tuple(BrokerVersion(4, minor, has_java_coordinator=True) for minor in (2, 1))
 #: The epoch before the plan, if the snapshot does not have it.
 _EPOCH: Final = 1
 
@@ -60,8 +66,32 @@ def coordinated_group_of(snapshot: GroupSnapshot, plan: Plan) -> StreamsFleet:
     return streams_group_of(snapshot, plan)
 
 
-def settings_of(snapshot: GroupSnapshot, group: StreamsFleet, plan: Plan) -> BrokerSettings:
-    """The settings that the coordinator uses. Raises UsageError."""
+def versions_of(snapshot: GroupSnapshot, plan: Plan) -> tuple[BrokerVersion, ...]:
+    """The versions that the broker may run, as far as their rules differ; the one assumed first."""
+    stated = with_versions_of(snapshot, plan)
+    if stated.kafka_version is not None:
+        return stated.kafka_version, *stated.other_versions
+    is_made_up = snapshot.kafka_versions is None and snapshot.coordinator is None
+    return (REFERENCE,) if is_made_up else (REFERENCE, *_EARLIER)
+
+
+def rules_of(snapshot: GroupSnapshot, group: StreamsFleet, plan: Plan) -> tuple[BrokerSettings, ...]:
+    """The settings that the coordinator uses, for each version that differs in them. Raises UsageError."""
+    settings = _settings_of(snapshot, group, plan)
+    return tuple(dict.fromkeys(_of_version(settings, plan, version) for version in versions_of(snapshot, plan)))
+
+
+def _of_version(settings: BrokerSettings, plan: Plan, version: BrokerVersion) -> BrokerSettings:
+    """A broker that lacks a setting assigns tasks without that delay. Whoever sets it knows that the broker has it."""
+    names = {name.removeprefix(_BROKER_PREFIX) for name in plan.settings}
+    if version.release < SINCE[INITIAL_DELAY] and INITIAL_DELAY not in names:
+        settings = replace(settings, group_streams_initial_rebalance_delay_ms=0)
+    if version.release < SINCE[ASSIGNMENT_INTERVAL] and ASSIGNMENT_INTERVAL not in names:
+        settings = replace(settings, group_streams_assignment_interval_ms=0)
+    return settings
+
+
+def _settings_of(snapshot: GroupSnapshot, group: StreamsFleet, plan: Plan) -> BrokerSettings:
     names = {name.removeprefix(_BROKER_PREFIX): value for name, value in plan.settings.items()}
     settings = BrokerSettings.from_overrides({_OF_STANDBYS: str(group.standbys), **names})
     session_ms = plan.what_if.session_timeout_ms or snapshot.session_timeout_ms

@@ -7,7 +7,7 @@ import pytest
 from kgm.coordinator.contract.behavior import REFERENCE_BEHAVIOR
 from kgm.model.broker_version import BrokerVersion
 from kgm.model.errors import NotFoundError, RefusedError, UsageError
-from kgm.model.snapshot import OffsetSnapshot
+from kgm.model.snapshot import CoordinatorNode, OffsetSnapshot
 from kgm.simulation.bounce import simulate
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Membership, Plan, Rolling, Stop, WhatIf
 from tests.simulation.streams.applications import PARTITIONS, THREADS, streams_group
@@ -75,6 +75,59 @@ def test_what_is_supposed_is_said_and_can_be_set():
     assert "standby" not in supposed
     others = predicted(streams_group(kafka_versions=(BrokerVersion.parse("4.2"),)), draws=1, bounce=M_3).caveats
     assert any("by the rules of Kafka 4.3" in text for text in others)
+
+
+TOGETHER = {"bounce": THREADS, "restart_time_ms": 8_000}
+DELAY, INTERVAL = "group.streams.initial.rebalance.delay.ms", "group.streams.assignment.interval.ms"
+BROKER = CoordinatorNode(id=1, host="127.0.0.1", port=9092)
+
+
+def version(text):
+    return BrokerVersion.parse(text)
+
+
+def test_a_broker_without_an_initial_delay_assigns_each_member_that_joins():
+    """GroupCoordinatorConfig of 4.1 has neither setting, and that of 4.2 only the delay. Of two processes with two
+    threads that were restarted together, a real 4.1.1 gave tasks to the first thread, then to each that joined."""
+    ranges = {
+        each: predicted(kafka_version=version(each), **TOGETHER).ranges.rebalances for each in ("4.1", "4.2", "4.3")
+    }
+    assert ranges["4.1"].min >= len(THREADS)
+    assert ranges["4.3"].min == 1
+    assert max(ranges["4.2"].max, ranges["4.3"].max) < len(THREADS)
+    explicit = {DELAY: "0", INTERVAL: "0"}
+    assert predicted(kafka_version=version("4.3"), settings=explicit, **TOGETHER).ranges.rebalances == ranges["4.1"]
+    known = {DELAY: "3000", INTERVAL: "1000"}
+    assert predicted(kafka_version=version("4.1"), settings=known, **TOGETHER).ranges.rebalances == ranges["4.3"]
+
+
+@pytest.mark.parametrize("versions", [(), None, tuple(map(version, ("4.3", "4.2", "4.1")))])
+def test_the_range_includes_every_version_that_the_broker_may_be(versions):
+    group = streams_group(kafka_versions=versions, coordinator=BROKER)
+    found = predicted(group, **TOGETHER)
+    assert (found.ranges.rebalances.min, found.exact) == (1, False)
+    assert found.ranges.rebalances.max >= len(THREADS)
+    (text,) = [each for each in found.caveats if "by the rules of Kafka 4.3" in each]
+    assert "may also be Kafka 4.2 or 4.1" in text
+
+
+@pytest.mark.parametrize(
+    ("text", "lacking", "present"),
+    [
+        ("4.1", (DELAY, INTERVAL), ()),
+        ("4.2", (INTERVAL,), (DELAY,)),
+        ("4.3", (), (DELAY, INTERVAL)),
+        ("4.4", (), (DELAY, INTERVAL)),
+    ],
+)
+def test_settings_that_the_version_does_not_have_are_not_assumed(text, lacking, present):
+    caveats = predicted(draws=1, bounce=M_3, kafka_version=version(text)).caveats
+    rules = [each for each in caveats if "by the rules of Kafka 4.3" in each]
+    assert len(rules) == (text != "4.3")
+    assert all(name in rules[0] for name in lacking)
+    (supposed,) = [each for each in caveats if "(--set)" in each]
+    assert all(name not in supposed for name in lacking)
+    assert all(name in supposed for name in present)
 
 
 @pytest.mark.parametrize(
