@@ -294,7 +294,7 @@ complete -c kgm -n '__kgm_at drain' -l session-timeout -x -d 'For classic groups
 complete -c kgm -n '__kgm_at drain' -l fail-if-moves -l fail-if-handovers -x -d 'Exit 8 if a group may have more than N handovers or moved partitions.'
 complete -c kgm -n '__kgm_at drain' -l fail-if-stopped -x -d 'Exit 8 if a group\'s partitions may be stopped for longer than this in total.'
 complete -c kgm -n '__kgm_at drain' -l report -r -F -d 'Also write a page for a change ticket, as one HTML file.'
-complete -c kgm -n '__kgm_at drain' -l draws -x -d ''
+complete -c kgm -n '__kgm_at drain' -l draws -x -d 'Number of random runs; extra runs cover rare outcomes.'
 complete -c kgm -n '__kgm_at drain' -l seed -x -d 'The same seed gives the same prediction.'
 complete -c kgm -n '__kgm_at drain' -s b -l bootstrap-server -l bootstrap-servers -x -d 'Brokers to connect to first. [env: KGM_BOOTSTRAP_SERVER; for reads also KAFKA_BOOTSTRAP_SERVERS]'
 complete -c kgm -n '__kgm_at drain' -l command-config -r -F -d 'Java client.properties file.'

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import signal
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -19,6 +20,8 @@ _interrupted_by: int = signal.SIGINT
 _has_hung_up = False
 #: How long SIGHUP may take after a write to a closed terminal has failed, in seconds: the kernel sends it next.
 _SIGHUP_S: Final = 0.2
+#: After how long a signal is sent again that came where exceptions are ignored.
+_AGAIN_S: Final = 0.02
 
 
 @contextlib.contextmanager
@@ -57,6 +60,18 @@ def interrupted_by_signals(*, sigterm_code: int | None = None) -> Iterator[None]
             _interrupted_by = number
             raise KeyboardInterrupt
 
+    def interrupt_again(unraisable: sys.UnraisableHookArgs) -> None:
+        """Python ignores the exception of a handler that runs within the callback of a weak reference, such as those
+        that the collection of garbage calls."""
+        global _interrupted_by
+        if not isinstance(unraisable.exc_value, KeyboardInterrupt):
+            hook(unraisable)
+            return
+        number, _interrupted_by = _interrupted_by, signal.SIGINT
+        threading.Timer(_AGAIN_S, signal.pthread_kill, [main, number]).start()
+
+    hook, main = sys.unraisablehook, threading.get_ident()
+    sys.unraisablehook = interrupt_again
     before = {
         number: signal.signal(number, interrupt)
         for number in (signal.SIGTERM, signal.SIGHUP)
@@ -74,6 +89,7 @@ def interrupted_by_signals(*, sigterm_code: int | None = None) -> Iterator[None]
             code = sigterm_code
         raise Ended(code) from None  # typer ends every KeyboardInterrupt with 130
     finally:
+        sys.unraisablehook = hook
         for number, handler in before.items():
             signal.signal(number, handler)
 

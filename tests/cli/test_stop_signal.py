@@ -8,6 +8,8 @@ import signal
 import subprocess
 import sys
 import threading
+import time
+import weakref
 
 import pytest
 
@@ -51,6 +53,37 @@ def test_only_the_first_signal_interrupts():
         signal.raise_signal(signal.SIGTERM)
         signal.raise_signal(signal.SIGHUP)
         assert interrupted_code() == 143
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_a_signal_that_comes_where_exceptions_are_ignored_is_not_lost(number, code):
+    """Such as while garbage is collected: its callbacks are the next Python code that runs."""
+
+    class Garbage:
+        pass
+
+    def wait_while_it_is_collected():
+        garbage = Garbage()
+        callback = weakref.ref(garbage, lambda _: signal.raise_signal(number))
+        del garbage
+        assert callback() is None
+        time.sleep(60)
+
+    with pytest.raises((Ended, KeyboardInterrupt)) as ended, interrupted_by_signals():
+        wait_while_it_is_collected()
+    assert (getattr(ended.value, "code", 130), interrupted_code()) == (code, code)
+
+
+def test_other_exceptions_that_are_ignored_are_told_as_before(mocker):
+    hook = mocker.patch("sys.unraisablehook")
+
+    class Garbage:
+        def __del__(self):
+            raise ValueError
+
+    with interrupted_by_signals():
+        Garbage()
+    assert isinstance(hook.call_args.args[0].exc_value, ValueError)
 
 
 def write(number):

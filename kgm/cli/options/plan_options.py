@@ -176,10 +176,10 @@ GroupOption = Annotated[str | None, typer.Option("-g", "--group", metavar="GROUP
 FromFile = Annotated[
     str | None, typer.Option("--from-file", metavar="SNAPSHOT", help="Output of `kgm describe -o json`; - is stdin.")
 ]
-Draws = Annotated[
-    int,
-    typer.Option("--draws", metavar="N", help="Number of random runs; extra runs cover rare outcomes."),
-]
+_DRAWS: Any = typer.Option("--draws", metavar="N", help="Number of random runs; extra runs cover rare outcomes.")
+Draws = Annotated[int, _DRAWS]
+#: For a command whose number of random runs depends on what it is asked for.
+DrawsIfGiven = Annotated[int | None, _DRAWS]
 Seed = Annotated[int, typer.Option("--seed", metavar="N", help="The same seed gives the same prediction.")]
 ReportFile = Annotated[
     str | None,

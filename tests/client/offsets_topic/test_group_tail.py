@@ -60,7 +60,7 @@ def test_each_generation_is_read_once(cluster, member):
 
 
 @pytest.mark.kafka
-def test_the_past_is_read_back_within_bounds(cluster, member, monkeypatch):
+def test_the_past_is_read_back_within_bounds(cluster, member):
     for _ in range(3):
         take_all(member)
     records = GroupRecordTail(cluster, [member.group]).read_back(cluster.deadline)[member.group]
@@ -72,8 +72,7 @@ def test_the_past_is_read_back_within_bounds(cluster, member, monkeypatch):
         4,
     ]
     bury(member, 6_000)
-    monkeypatch.setattr(group_tail, "PAST_BYTES", 1000)
-    assert GroupRecordTail(cluster, [member.group]).read_back(cluster.deadline) == {}
+    assert GroupRecordTail(cluster, [member.group]).read_back(cluster.deadline, 1000) == {}
 
 
 @pytest.mark.kafka

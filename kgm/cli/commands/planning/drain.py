@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kgm.cli.options.plan_options import (
-    Draws,
+    DrawsIfGiven,
     FromFile,
     ReportFile,
     Seed,
@@ -82,7 +82,7 @@ def drain(
         ),
     ] = None,
     report_file: ReportFile = None,
-    draws: Draws | None = None,
+    draws: DrawsIfGiven = None,
     seed: Seed = 1,
     common: RunOptions,
 ) -> None:  # fmt: skip

@@ -27,6 +27,7 @@ from kgm.operations.rollout.session import ResumeChanges, open_journal
 from kgm.operations.rollout.spec import RolloutCommands
 from tests import KGM
 from tests.cli.environment import bare
+from tests.cli.runner import kgm
 from tests.client.joiners import form_group
 
 FLAGS = ("--settle", "0s", "--interval", "100ms", "--restart-time", "200ms", "--step-timeout", "1s", "--draws", "2")
@@ -394,16 +395,17 @@ def test_a_line_that_does_not_fit_leaves_no_part_of_it(tmp_path, mocker):
 
 @pytest.mark.parametrize("how", ["rm {0}", "mv {0} {0}.old", "cp {0} {0}.new && mv {0}.new {0}"])
 def test_a_rollout_stops_when_its_journal_is_gone_and_does_not_say_that_it_can_be_resumed(
-    how, server, group, form, tmp_path, monkeypatch, capsys
+    how, server, group, form, tmp_path
 ):
     """A rollout may be killed at any time, and without a journal nobody would know where."""
     form(*NAMES)
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     path = tmp_path / "j.ndjson"
     command = f"echo ran >> {tmp_path / 'ran'}; {how.format(path)}"
     words = ["rollout", group, "--yes", "-b", server.bootstrap, "--all", "--rolling", "--accept-unseen", *FLAGS]
-    assert run([*words, "--shell", "--exec", command, "--journal", str(path)]) == 7
-    err = capsys.readouterr().err
+    state = {"XDG_STATE_HOME": str(tmp_path / "state")}
+    ended = kgm(*words, "--shell", "--exec", command, "--journal", str(path), env=state)
+    err = ended.err
+    assert ended.code == 7
     assert f"the journal {path} was deleted or moved: the rollout has stopped" in err
     assert ("start a new rollout" in err, "--resume" in err, "the journal is" in err) == (True, False, False), err
     assert (tmp_path / "ran").read_text() == "ran\n"
