@@ -177,6 +177,7 @@ _kgm() {
         case $prev in
         -g|--group) _kgm_value 'groups' "$cur"; return ;;
         --for) _kgm_value words "$cur" 'stable settled empty members'; return ;;
+        --baseline) _kgm_value 'file' "$cur"; return ;;
         --settle) _kgm_value '' "$cur"; return ;;
         --interval) _kgm_value '' "$cur"; return ;;
         -b|--bootstrap-server|--bootstrap-servers) _kgm_value '' "$cur"; return ;;
@@ -187,7 +188,7 @@ _kgm() {
         -o|--output) _kgm_value words "$cur" 'table wide json yaml csv tsv name ndjson markdown schema'; return ;;
         --color) _kgm_value words "$cur" 'auto always never'; return ;;
         esac
-        if [[ $cur == -* ]]; then _kgm_words '-g --group --for --settle --interval --must-exist -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
+        if [[ $cur == -* ]]; then _kgm_words '-g --group --for --baseline --settle --interval --must-exist -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
         _kgm_value 'groups' "$cur"
         ;;
     'diff')

@@ -32,7 +32,15 @@ def wait(
         typer.Option(
             "--for",
             metavar="CONDITION",
-            help="stable | settled | empty | members=N | lag<=N | lag-time<=60s; if repeated, all must hold.",
+            help="stable | settled | empty | members=N | lag<=N | lag-time<=60s | replaced=ID; all given must hold.",
+        ),
+    ] = None,
+    baseline: Annotated[
+        str | None,
+        typer.Option(
+            "--baseline",
+            metavar="FILE",
+            help="The snapshot that replaced=ID compares with, `-` for stdin: kgm describe -o json.",
         ),
     ] = None,
     settle: Annotated[
@@ -51,6 +59,8 @@ def wait(
     immediately. empty: it has had no members for a second.
     members=N, members>=N, members<=N. lag<=N: over all partitions; not met while the lag of one of them is unknown.
     lag-time<=60s: in each partition, the first uncommitted record is at most that old, by its timestamp.
+    replaced=ID: the static member ID has another member id than in --baseline, so a new process runs as ID. A static
+    member that was stopped stays in a classic group until its session expires, so members=N holds without it.
     If --for is repeated, all conditions must hold in the same poll, and throughout --settle.
 
     Exits 0 when the conditions are met; 8 when --timeout (30s) passes before that, with the last state seen; 5 when the
@@ -58,15 +68,20 @@ def wait(
     fails, the exit code is that of its error (5, if no broker answers), and 7 if it could not read what a condition is
     about, such as an end offset. 6 when another cluster answers at the same address. It waits for a group that does not
     exist, since its first member creates it; a group that existed and was deleted counts as empty."""
+    from kgm.cli.options.snapshots import read_snapshot_file
     from kgm.cli.output.failures import print_error
     from kgm.client.lag_times import with_lag_time
     from kgm.operations.groups.unread import UnreadKind, unread
-    from kgm.operations.watch.conditions import parse_condition
+    from kgm.operations.watch.conditions import Subject, parse_condition
     from kgm.operations.watch.timekeeper import SystemTimekeeper
     from kgm.operations.watch.wait import WaitLimits, wait_for
 
     name = named_group(group, group_option, hint="kgm wait GROUP --for stable")
-    wanted = [parse_condition(text) for text in conditions or ()]
+    recorded = None if baseline is None else read_snapshot_file(baseline)
+    before = None if recorded is None else recorded.group(name)
+    wanted = [parse_condition(text, before) for text in conditions or ()]
+    if recorded is not None and not any(one.subject is Subject.REPLACED for one in wanted):
+        raise UsageError("--baseline is only used with --for replaced=ID")
     if not wanted:
         raise UsageError("no condition is given", hint=f"kgm wait {typed(name)} --for stable")
     limits = WaitLimits(
@@ -77,6 +92,8 @@ def wait(
     )
     timekeeper = SystemTimekeeper()
     with options.cluster(reads_only=True) as connected:
+        if recorded is not None:
+            recorded.refuse_at(connected.cluster_id)
         timed = partial(with_lag_time, connected)
 
         def unread_offsets() -> list[str]:

@@ -14,7 +14,7 @@ from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
 from kgm.cli.output.report import Report, cluster_json, emit, object_table
 from kgm.cli.stop_signal import interrupted_by_signals
-from kgm.model.errors import KgmError, NotFoundError, UsageError
+from kgm.model.errors import KgmError, UsageError
 from kgm.text.durations import parse_duration, show_duration
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from kgm.cli.output.watch.event_lines import CollectedEvents, JsonLines, TextLines
     from kgm.cli.output.watch.screen import Screen
     from kgm.client import AdminClient
-    from kgm.model.snapshot import GroupSnapshot
     from kgm.operations.watch.expectations import Expectations
     from kgm.operations.watch.timekeeper import Timekeeper
     from kgm.operations.watch.watch import Watch, WatchLimits
@@ -163,13 +162,10 @@ def _watched_groups(
     """The groups with their baselines. Raises NotFoundError if one of them is not in the baseline."""
     from kgm.operations.watch.watched_group import WatchedGroup
 
-    before: dict[str, GroupSnapshot] = {}
-    if baseline is not None:
-        before = {snapshot.group_id: snapshot for snapshot in baseline.snapshots}
-        for name in names:
-            if name not in before:
-                raise NotFoundError(f"the snapshot in file {baseline.path} has no group {name}", group_id=name)
-    return [WatchedGroup(name, expectations=expectations, baseline=before.get(name)) for name in names]
+    return [
+        WatchedGroup(name, expectations=expectations, baseline=None if baseline is None else baseline.group(name))
+        for name in names
+    ]
 
 
 def _watch(

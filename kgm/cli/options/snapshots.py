@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kgm.client.failures import refuse_evidence_of_other_cluster
-from kgm.model.errors import MissingFileError, UsageError
+from kgm.model.errors import MissingFileError, NotFoundError, UsageError
 from kgm.model.snapshot import GroupSnapshot
 from kgm.model.snapshot_json import DEMO_SCHEMA, snapshots_from_json
 
@@ -28,6 +28,13 @@ class SnapshotFile:
     path: str
     snapshots: list[GroupSnapshot]
     cluster_id: str | None
+
+    def group(self, group_id: str) -> GroupSnapshot:
+        """Raises NotFoundError if it is not in the file."""
+        for snapshot in self.snapshots:
+            if snapshot.group_id == group_id:
+                return snapshot
+        raise NotFoundError(f"the snapshot in file {self.path} has no group {group_id}", group_id=group_id)
 
     def refuse_at(self, cluster_id: str | None, hint: str | None = None) -> None:
         """Raises RefusedError if the groups are of a cluster other than this one."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from kgm.model.errors import UsageError
+from kgm.model.errors import NotFoundError, UsageError
 from kgm.model.snapshot import GroupSnapshot
 from kgm.operations.watch.watched_group import AWAY, RECONCILING, STABLE
 from kgm.text.durations import parse_duration, show_duration
@@ -21,7 +21,8 @@ _COMPARE: Final[dict[str, Callable[[int, int], bool]]] = {
     "<=": operator.le, ">=": operator.ge, "=": operator.eq, "==": operator.eq,
 }  # fmt: skip
 _TIME_FORM: Final = re.compile(r"lag-time\s*<=\s*(\S+)")
-_FORMS: Final = "stable, settled, empty, members=N, members>=N, members<=N, lag<=N or lag-time<=60s"
+_REPLACED_FORM: Final = re.compile(r"replaced\s*=\s*(.+)", re.IGNORECASE | re.DOTALL)
+_FORMS: Final = "stable, settled, empty, members=N, members>=N, members<=N, lag<=N, lag-time<=60s or replaced=ID"
 
 
 class Subject(StrEnum):
@@ -33,6 +34,7 @@ class Subject(StrEnum):
     MEMBERS = "members"
     LAG = "lag"
     LAG_TIME = "lag-time"
+    REPLACED = "replaced"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,12 +53,14 @@ class ConditionState:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Condition:
     """A condition. text: as typed. sign, limit: how members or lag are compared, and with what; lag in time is in
-    ms."""
+    ms. instance_id, member_id_before: the static member that is to be replaced, and its member id in the baseline."""
 
     text: str
     subject: Subject
     sign: str = "="
     limit: int = 0
+    instance_id: str = ""
+    member_id_before: str = ""
 
     @property
     def needs_offsets(self) -> bool:
@@ -85,6 +89,20 @@ class Condition:
                 return ConditionState(met=self._compares(len(group.members)), seen=_members(group))
             case Subject.LAG | Subject.LAG_TIME:
                 return self._lag(group)
+            case Subject.REPLACED:
+                return self._replaced(group)
+
+    def _replaced(self, group: GroupSnapshot) -> ConditionState:
+        """Whether a new process runs as the static member: each one that joins gets, or makes, a new member id, and the
+        old process keeps its own until its session expires, even if it has stopped (KIP-345)."""
+        member = next((one for one in group.members if one.group_instance_id == self.instance_id), None)
+        if member is None:
+            return ConditionState(met=False, seen=f"no member {self.instance_id}")
+        if member.member_id == self.member_id_before:
+            return ConditionState(met=False, seen=f"not replaced: still {member.member_id}")
+        if member.status == AWAY:
+            return ConditionState(met=False, seen=f"{member.member_id} is {AWAY}")
+        return ConditionState(met=True, seen=f"replaced by {member.member_id}")
 
     def _compares(self, number: int) -> bool:
         return _COMPARE[self.sign](number, self.limit)
@@ -134,9 +152,13 @@ class Condition:
         return ConditionState(met=met, seen=f"lag {show_duration(lag_ms)}", is_of_lag=not met)
 
 
-def parse_condition(text: str) -> Condition:
-    """Parse `stable`, `settled`, `empty`, `members=N`, `members>=N`, `members<=N`, `lag<=N` or `lag-time<=60s`. Raises
-    UsageError."""
+def parse_condition(text: str, baseline: GroupSnapshot | None = None) -> Condition:
+    """Parse `stable`, `settled`, `empty`, `members=N`, `members>=N`, `members<=N`, `lag<=N`, `lag-time<=60s` or
+    `replaced=ID`, where ID is a `group.instance.id` of the baseline. Raises UsageError, and NotFoundError if it has no
+    such member."""
+    replaced = _REPLACED_FORM.fullmatch(text.strip())
+    if replaced is not None:
+        return _replaced_condition(replaced[1], baseline)
     plain = text.strip().lower()
     if plain in (Subject.STABLE, Subject.SETTLED, Subject.EMPTY):
         return Condition(text=plain, subject=Subject(plain))
@@ -148,6 +170,23 @@ def parse_condition(text: str) -> Condition:
     if match is None or (match[1] == Subject.LAG and match[2] == ">="):
         raise UsageError(f"--for: {text!r} is not a valid condition", hint=f"write {_FORMS}")
     return Condition(text=plain.replace(" ", ""), subject=Subject(match[1]), sign=match[2], limit=int(match[3]))
+
+
+def _replaced_condition(instance_id: str, baseline: GroupSnapshot | None) -> Condition:
+    if baseline is None:
+        raise UsageError(
+            "--for replaced=ID needs --baseline, a snapshot taken before the restart",
+            hint="kgm describe GROUP -o json > before.json",
+        )
+    before = {one.group_instance_id: one.member_id for one in baseline.members if one.group_instance_id is not None}
+    if instance_id not in before:
+        raise NotFoundError(
+            f"the baseline has no static member {instance_id} in group {baseline.group_id!r}",
+            facts=[f"it has: {', '.join(in_order(before)[:10])}"] if before else ["it has none"],
+            group_id=baseline.group_id,
+        )
+    text = f"{Subject.REPLACED}={instance_id}"
+    return Condition(text=text, subject=Subject.REPLACED, instance_id=instance_id, member_id_before=before[instance_id])
 
 
 def _members(group: GroupSnapshot) -> str:

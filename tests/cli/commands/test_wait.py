@@ -160,3 +160,48 @@ def test_what_cannot_be_waited_for_fails_at_once(arguments, code):
     done = kgm("wait", *arguments, "-b", "127.0.0.1:1")
     assert (done.code, done.out) == (code, "")
     assert done.seconds < 25
+
+
+def test_a_static_member_that_only_stopped_is_not_replaced(cluster, tmp_path):
+    """It stays a member until its session expires, so `members=1` and `stable` hold although no process runs."""
+    bootstrap, topic = cluster
+    group, before = f"g-{uuid.uuid4().hex[:8]}", tmp_path / "before.json"
+    options = {"group": group, "topics": [topic], "instance_id": "app-1", "session_timeout_ms": 60_000}
+    where = ("wait", group, "-b", bootstrap, "--baseline", str(before))
+    with RdMembers(bootstrap) as members:
+        running = members.start(**options)
+        wait_settled([running], 4)
+        before.write_text(kgm("describe", group, "-b", bootstrap, "-o", "json").out)
+        running.crash()
+        assert kgm(*where[:4], "--for", "members=1", "--for", "stable").code == 0
+        why = "replaced=app-1: not replaced: still app-1-"
+        late = kgm_in_time(lambda run: why in run.err, *where, "--for", "replaced=app-1", "--for", "members=1")
+        assert late.code == 8
+        assert why in late.err
+        waiting = Waiting(*where[1:], "--for", "replaced=app-1", "--for", "stable", *PATIENCE)
+        wait_settled([members.start(**options)], 4)
+        code, document, err = waiting.end()
+    assert (code, document["data"]["met"]) == (0, True), err
+    assert document["data"]["conditions"][0]["seen"].startswith("replaced by app-1-")
+
+
+def test_a_baseline_must_have_the_group_and_be_of_the_cluster(cluster, tmp_path):
+    bootstrap, topic = cluster
+    group, before = f"g-{uuid.uuid4().hex[:8]}", tmp_path / "before.json"
+    commit(bootstrap, group, (topic, 0, 0))
+    before.write_text(kgm("describe", group, "-b", bootstrap, "-o", "json").out)
+
+    def code(*arguments, group=group, bootstrap=bootstrap):
+        return kgm("wait", group, "-b", bootstrap, *arguments).code
+
+    assert code("--for", "replaced=app-1") == 2
+    assert code("--for", "stable", "--baseline", str(before)) == 2
+    assert code("--for", "replaced=app-1", "--baseline", str(tmp_path / "none.json")) == 2
+    assert code("--for", "replaced=app-1", "--baseline", str(before)) == 3
+    assert code("--for", "replaced=app-1", "--baseline", str(before), group="other") == 3
+    document = json.loads(before.read_text())
+    member = {"member_id": "app-1-x", "group_instance_id": "app-1", "status": "stable", "assignment": {}}
+    document["data"]["groups"][0]["members"] = [member]
+    document["cluster"]["id"] = "another"
+    before.write_text(json.dumps(document))
+    assert code("--for", "replaced=app-1", "--baseline", str(before)) == 6

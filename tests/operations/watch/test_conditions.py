@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from kgm.model.errors import UsageError
+from kgm.model.errors import NotFoundError, UsageError
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot, OffsetSnapshot
 from kgm.operations.watch.conditions import parse_condition
 
@@ -106,3 +106,40 @@ def test_a_deleted_group_is_empty():
     assert [parse_condition(text).is_met_by_deletion for text in ("empty", "members=0", "members=1", "stable", "lag<=1")] == [
         True, True, False, False, False,
     ]  # fmt: skip
+
+
+def static(status="stable", **member_ids):
+    members = tuple(
+        MemberSnapshot(member_id=member_id, group_instance_id=instance_id, status=status)
+        for instance_id, member_id in member_ids.items()
+    )
+    return replace(described(), members=members)
+
+
+@pytest.mark.parametrize(
+    ("now", "met", "seen"),
+    [
+        (static(Node1="old", b="new"), False, "not replaced: still old"),
+        (static(Node1="new", b="old"), True, "replaced by new"),
+        (static("away", Node1="new"), False, "new is away"),
+        (static(node1="new", b="x"), False, "no member Node1"),  # instance ids are case-sensitive
+        (described("stable"), False, "no member Node1"),
+    ],
+)
+def test_a_static_member_is_replaced_once_it_has_a_new_member_id(now, met, seen):
+    condition = parse_condition(" replaced = Node1", static(Node1="old", b="other"))
+    state = condition.check(now)
+    assert (state.met, state.seen, state.is_final) == (met, seen, False)
+    assert condition.text == "replaced=Node1"
+    assert not condition.is_met_by_deletion
+
+
+def test_what_is_not_in_the_baseline_cannot_be_replaced():
+    with pytest.raises(UsageError, match="--baseline"):
+        parse_condition("replaced=a")
+    with pytest.raises(NotFoundError, match="no static member m0") as dynamic:
+        parse_condition("replaced=m0", described("stable"))
+    assert list(dynamic.value.facts) == ["it has none"]
+    with pytest.raises(NotFoundError) as other:
+        parse_condition("replaced=c", static(b="1", a="2"))
+    assert list(other.value.facts) == ["it has: a, b"]
