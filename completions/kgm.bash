@@ -276,8 +276,9 @@ _kgm() {
         --protocol) _kgm_value words "$cur" 'classic consumer'; return ;;
         --set) _kgm_value '' "$cur"; return ;;
         --kafka-version) _kgm_value '' "$cur"; return ;;
-        --fail-if-moves) _kgm_value '' "$cur"; return ;;
+        --fail-if-moves|--fail-if-handovers) _kgm_value '' "$cur"; return ;;
         --fail-if-rebalances) _kgm_value '' "$cur"; return ;;
+        --fail-if-stopped) _kgm_value '' "$cur"; return ;;
         --report) _kgm_value 'file' "$cur"; return ;;
         --draws) _kgm_value '' "$cur"; return ;;
         --budget) _kgm_value '' "$cur"; return ;;
@@ -290,7 +291,7 @@ _kgm() {
         -o|--output) _kgm_value words "$cur" 'table wide json yaml csv tsv name ndjson markdown schema'; return ;;
         --color) _kgm_value words "$cur" 'auto always never'; return ;;
         esac
-        if [[ $cur == -* ]]; then _kgm_words '-g --group --from-file --members --topic -i --instance-ids -m --member-ids --match-members --all --together --rolling --max-unavailable --unit --pause --order --restart-time --stop --retry-every --migrate --remove-first --scale-in --scale-out --scale-out-every --target-size --pre-registered --remove --session-timeout --rebalance-timeout --heartbeat-interval --assignor --library --as --protocol --set --kafka-version --compare --fail-if-moves --fail-if-rebalances --report --draws --budget --seed -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
+        if [[ $cur == -* ]]; then _kgm_words '-g --group --from-file --members --topic -i --instance-ids -m --member-ids --match-members --all --together --rolling --max-unavailable --unit --pause --order --restart-time --stop --retry-every --migrate --remove-first --scale-in --scale-out --scale-out-every --target-size --pre-registered --remove --session-timeout --rebalance-timeout --heartbeat-interval --assignor --library --as --protocol --set --kafka-version --compare --fail-if-moves --fail-if-handovers --fail-if-rebalances --fail-if-stopped --report --draws --budget --seed -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
         _kgm_value 'groups' "$cur"
         ;;
     'drain')
@@ -307,6 +308,7 @@ _kgm() {
         --library) _kgm_value words "$cur" 'java librdkafka'; return ;;
         --session-timeout) _kgm_value '' "$cur"; return ;;
         --fail-if-moves|--fail-if-handovers) _kgm_value '' "$cur"; return ;;
+        --fail-if-rebalances) _kgm_value '' "$cur"; return ;;
         --fail-if-stopped) _kgm_value '' "$cur"; return ;;
         --report) _kgm_value 'file' "$cur"; return ;;
         --draws) _kgm_value '' "$cur"; return ;;
@@ -319,7 +321,7 @@ _kgm() {
         -o|--output) _kgm_value words "$cur" 'table wide json yaml csv tsv name ndjson markdown schema'; return ;;
         --color) _kgm_value words "$cur" 'auto always never'; return ;;
         esac
-        if [[ $cur == -* ]]; then _kgm_words '-g --group --from-file --host --client-id --rack --match-members --for-good --restart-time --stop --assignor --library --session-timeout --fail-if-moves --fail-if-handovers --fail-if-stopped --report --draws --seed -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
+        if [[ $cur == -* ]]; then _kgm_words '-g --group --from-file --host --client-id --rack --match-members --for-good --restart-time --stop --assignor --library --session-timeout --fail-if-moves --fail-if-handovers --fail-if-rebalances --fail-if-stopped --report --draws --seed -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
         _kgm_value 'groups' "$cur"
         ;;
     'plan')
@@ -392,8 +394,9 @@ _kgm() {
         --library) _kgm_value words "$cur" 'java librdkafka'; return ;;
         --set) _kgm_value '' "$cur"; return ;;
         --kafka-version) _kgm_value '' "$cur"; return ;;
-        --fail-if-moves) _kgm_value '' "$cur"; return ;;
+        --fail-if-moves|--fail-if-handovers) _kgm_value '' "$cur"; return ;;
         --fail-if-rebalances) _kgm_value '' "$cur"; return ;;
+        --fail-if-stopped) _kgm_value '' "$cur"; return ;;
         --draws) _kgm_value '' "$cur"; return ;;
         --seed) _kgm_value '' "$cur"; return ;;
         --settle) _kgm_value '' "$cur"; return ;;
@@ -415,7 +418,7 @@ _kgm() {
         -o|--output) _kgm_value words "$cur" 'table wide json yaml csv tsv name ndjson markdown schema'; return ;;
         --color) _kgm_value words "$cur" 'auto always never'; return ;;
         esac
-        if [[ $cur == -* ]]; then _kgm_words '-g --group --exec --exec-stop --shell --allow-any-value -i --instance-ids -m --member-ids --match-members --all --together --rolling --max-unavailable --unit --pause --order --restart-time --stop --remove-first --scale-in --remove --session-timeout --rebalance-timeout --heartbeat-interval --assignor --library --set --kafka-version --assume-stopped --fail-if-moves --fail-if-rebalances --draws --seed --settle --step-timeout --command-timeout --interval --max-lag --accept-unseen --on-failure --kubernetes --namespace --selector --kubectl --journal --resume --dry-run -y --yes --no-audit -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
+        if [[ $cur == -* ]]; then _kgm_words '-g --group --exec --exec-stop --shell --allow-any-value -i --instance-ids -m --member-ids --match-members --all --together --rolling --max-unavailable --unit --pause --order --restart-time --stop --remove-first --scale-in --remove --session-timeout --rebalance-timeout --heartbeat-interval --assignor --library --set --kafka-version --assume-stopped --fail-if-moves --fail-if-handovers --fail-if-rebalances --fail-if-stopped --draws --seed --settle --step-timeout --command-timeout --interval --max-lag --accept-unseen --on-failure --kubernetes --namespace --selector --kubectl --journal --resume --dry-run -y --yes --no-audit -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
         _kgm_value 'groups' "$cur"
         ;;
     'scale-in')

@@ -8,12 +8,13 @@ import pytest
 from kgm.model.error_code import ErrorCode
 from kgm.model.errors import AuthorizationError, NotFoundError
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot, TopicSnapshot
+from kgm.operations.bounce.gates import Gates
 from kgm.operations.bounce.group import BounceGroup
-from kgm.operations.bounce.prediction import Gates, predict_bounce, simulate
+from kgm.operations.bounce.prediction import predict_bounce, simulate
 from kgm.operations.bounce.request import BounceRequest
 from kgm.operations.bounce.sinks import with_live_sinks, with_recorded_sinks
 from kgm.operations.drain.fleet import recorded_fleet
-from kgm.operations.drain.forecast import Drain, DrainGates, forecast
+from kgm.operations.drain.forecast import Drain, forecast
 from kgm.operations.drain.target import DrainTarget
 from kgm.operations.rollout.expectation import StepExpectation
 from kgm.simulation.plan.bounce_plan import Plan, Rolling, Stop
@@ -178,7 +179,7 @@ def drained(*groups, **gates):
     target = DrainTarget(hosts=("10.0.0.2",))
     fleet = recorded_fleet(groups, target, path="f")
     what_if = Plan(bounce=("x",)).what_if
-    return forecast(fleet, Drain(target=target, what_if=what_if), draws=3, gates=DrainGates(**gates))
+    return forecast(fleet, Drain(target=target, what_if=what_if), draws=3, gates=Gates(**gates))
 
 
 def test_a_drain_has_sink_groups_with_their_workers():

@@ -17,12 +17,14 @@ from kgm.cli.options.plan_options import (
     ReportFile,
     Seed,
     duration_of,
+    gate_options,
     plan_options,
 )
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
 from kgm.cli.options.snapshots import described_group
 from kgm.model.errors import ConditionNotMet, UsageError
+from kgm.operations.bounce.gates import Gates
 from kgm.operations.bounce.request import BounceRequest
 
 if TYPE_CHECKING:
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 
 @cluster_options
 @plan_options(*PLAN_OPTIONS)
+@gate_options
 def simulate_bounce(
     group: Annotated[str | None, typer.Argument(metavar="[GROUP]", help="A live group; kgm only reads it.")] = None,
     *,
@@ -52,16 +55,7 @@ def simulate_bounce(
             help="Also simulate static members, dynamic members, the cooperative assignor and the consumer protocol.",
         ),
     ] = False,
-    fail_if_moves: Annotated[
-        int | None,
-        typer.Option(
-            "--fail-if-moves", metavar="N", help="Exit 8 if there may be more than N handovers or moved partitions."
-        ),
-    ] = None,
-    fail_if_rebalances: Annotated[
-        int | None,
-        typer.Option("--fail-if-rebalances", metavar="N", help="Exit 8 if there may be more than N rebalances."),
-    ] = None,
+    gates: Gates,
     report_file: ReportFile = None,
     draws: Draws = 200,
     budget: Annotated[
@@ -98,7 +92,7 @@ def simulate_bounce(
     members wait until all planned ones have joined. Apache Kafka cannot do this; `kgm serve` can. Gates apply to the
     first scenario, which is Apache Kafka."""
     from kgm.operations.bounce.group import made_up_group
-    from kgm.operations.bounce.prediction import Gates, predict_bounce
+    from kgm.operations.bounce.prediction import predict_bounce
 
     where = None
     group_id = _one_source(group, group_option, from_file, members, topic)
@@ -113,7 +107,7 @@ def simulate_bounce(
         )  # fmt: skip
     played = partial(
         predict_bounce, bounce_group, request, compares=compare, draws=draws, seed=seed,
-        gates=Gates(handovers=fail_if_moves, rebalances=fail_if_rebalances), keeps_holdings=report_file is not None,
+        gates=gates, keeps_holdings=report_file is not None,
         budget_ms=duration_of(budget, "--budget"),
     )  # fmt: skip
     _show(_predicted(played, common), where, report_file, common)

@@ -18,6 +18,7 @@ from kgm.cli.options.words import listed_ids
 from kgm.clients.table import known_library
 from kgm.model.broker_version import NEWEST, OLDEST, BrokerVersion
 from kgm.model.errors import UsageError
+from kgm.operations.bounce.gates import Gates
 from kgm.operations.bounce.request import BounceRequest
 from kgm.operations.bounce.units import UnitKind
 from kgm.simulation.plan.bounce_plan import GroupProtocol, MemberOrder, Membership, Rolling, Stop, WhatIf
@@ -185,6 +186,40 @@ ReportFile = Annotated[
     str | None,
     typer.Option("--report", metavar="FILE.html", help="Also write a page for a change ticket, as one HTML file."),
 ]
+
+
+_GATE_OPTIONS: Final[dict[str, tuple[Any, None]]] = {
+    "fail_if_moves": (
+        Annotated[int | None, typer.Option(
+            "--fail-if-moves", "--fail-if-handovers", metavar="N",
+            help="Fail if there may be more than N handovers or moved partitions.",
+        )], None,
+    ),
+    "fail_if_rebalances": (
+        Annotated[int | None, typer.Option(
+            "--fail-if-rebalances", metavar="N", help="Fail if there may be more than N rebalances.",
+        )], None,
+    ),
+    "fail_if_stopped": (
+        Annotated[str | None, typer.Option(
+            "--fail-if-stopped", metavar="DURATION",
+            help="Fail if partitions may be stopped for longer than this in total.",
+        )], None,
+    ),
+}  # fmt: skip
+
+
+def gate_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the limits for a prediction; the command takes `Gates` by keyword."""
+    return with_options(command, Gates, _GATE_OPTIONS, _gates_of)
+
+
+def _gates_of(words: Mapping[str, Any]) -> Gates:
+    return Gates(
+        handovers=words["fail_if_moves"],
+        rebalances=words["fail_if_rebalances"],
+        stopped_ms=duration_of(words["fail_if_stopped"], "--fail-if-stopped"),
+    )
 
 
 def plan_option(name: str) -> Any:

@@ -80,9 +80,10 @@ def in_words(drain: Drain) -> str:
 
 def warnings_of(one: DrainedGroup) -> str | None:
     """Other problems of the group while the members are away or afterwards; None if there are none."""
+    unowned = one.prediction.unowned_partitions
     texts = [
         *(["empty"] if one.is_emptied else ["thin"] if one.is_thin else []),
-        *([f"{many(one.unowned_partitions, 'partition')} without an owner"] if one.unowned_partitions else []),
+        *([f"{many(unowned, 'partition')} without an owner"] if unowned else []),
         *([f"no other copy of {some(one.tasks_without_copy)}"] if one.tasks_without_copy else []),
     ]
     return ", ".join(texts) or None
@@ -90,7 +91,7 @@ def warnings_of(one: DrainedGroup) -> str | None:
 
 def stopped_text_of(one: DrainedGroup) -> str:
     """The time without a consumer, which never ends if partitions are left without an owner."""
-    return "no owner left" if one.unowned_partitions else stopped_text(one.prediction)
+    return "no owner left" if one.prediction.unowned_partitions else stopped_text(one.prediction)
 
 
 def _table(foreseen: DrainForecast, next_command: Callable[[DrainedGroup], str]) -> Table:

@@ -1,11 +1,12 @@
 """Predict a bounce: `simulate` takes a plan, `predict_bounce` takes an operator's request."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from kgm.model.errors import ConditionNotMet, KgmError, PartialError, UsageError
 from kgm.model.snapshot import GroupSnapshot
+from kgm.operations.bounce.gates import Gates
 from kgm.operations.bounce.group import BounceGroup
 from kgm.operations.bounce.request import BounceRequest, plan_for
 from kgm.simulation import bounce
@@ -13,59 +14,10 @@ from kgm.simulation.bounce import DRAWS
 from kgm.simulation.compare import Comparison, PlayOptions, compare, side_by_side
 from kgm.simulation.draws.executor import HERE, DrawExecutor
 from kgm.simulation.plan.bounce_plan import Plan
-from kgm.simulation.play.draw import Draw
-from kgm.simulation.report.prediction import Prediction, Range, Ranges, SinkForecast
+from kgm.simulation.report.prediction import Prediction
 from kgm.simulation.shape import PlayedShapes
 from kgm.simulation.simulation import SEED
 from kgm.simulation.sinks import simulate_sinks
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Gates:
-    """The limits for what the plan as it stands can cause in any draw, for the group and for each sink group that
-    depends on it. None: no limit. A sink group that cannot be predicted exceeds every limit.
-
-    handovers: also limits moved partitions, of which there are fewer unless some have no consumer before or after the
-    plan."""
-
-    handovers: int | None = None
-    rebalances: int | None = None
-
-    def __post_init__(self) -> None:
-        """Raises UsageError for a limit that nothing can meet."""
-        for option, limit in (("--fail-if-moves", self.handovers), ("--fail-if-rebalances", self.rebalances)):
-            if limit is not None and limit < 0:
-                raise UsageError(f"{option} is {limit}; the minimum is 0")
-
-    @property
-    def are_set(self) -> bool:
-        return self.handovers is not None or self.rebalances is not None
-
-    def failures(self, prediction: Prediction) -> tuple[ConditionNotMet, ...]:
-        """One failure for each limit that the prediction exceeds, and for each sink group that is not predicted."""
-        if not self.are_set:
-            return ()
-        if not (prediction.exact or prediction.ranges):
-            return (ConditionNotMet("one draw is no limit to what may happen: more draws (--draws) are needed"),)
-        up_to = "up to " if prediction.ranges else ""
-        failures = [ConditionNotMet(f"{up_to}{text}") for text in self._of(prediction.ranges or prediction.typical)]
-        failures += [
-            ConditionNotMet(f"sink group {sink.group_id}: up to {text}", group_id=sink.group_id)
-            for sink in prediction.sinks for text in self._of(sink)
-        ]  # fmt: skip
-        return (*failures, *prediction.missing_sinks)
-
-    def _of(self, predicted: Ranges | Draw | SinkForecast) -> Iterator[str]:
-        counts = (predicted.handovers, predicted.moved_partitions, predicted.rebalances)
-        handovers, moved, rebalances = map(_most, counts)
-        moves = (handovers, "handovers") if handovers >= moved else (moved, "moved partitions")
-        for limit, (most, what) in ((self.handovers, moves), (self.rebalances, (rebalances, "rebalances"))):
-            if limit is not None and most > limit:
-                yield f"{most} {what} are predicted, more than {limit}"
-
-
-def _most(predicted: Range | int) -> int:
-    return predicted if isinstance(predicted, int) else predicted.max
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,8 +11,9 @@ from kgm.frameworks.task_copies import freed_tasks
 from kgm.model.assignment import count
 from kgm.model.errors import ConditionNotMet, KgmError, NotFoundError, RefusedError, TimedOutError
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
+from kgm.operations.bounce.gates import Gates
 from kgm.operations.bounce.group import BounceGroup
-from kgm.operations.bounce.prediction import Gates, predict_bounce
+from kgm.operations.bounce.prediction import predict_bounce
 from kgm.operations.bounce.request import BounceRequest
 from kgm.operations.drain.fleet import DrainedFleet
 from kgm.operations.drain.target import DrainTarget
@@ -20,7 +21,7 @@ from kgm.simulation.bounce import DRAWS as GATED_DRAWS
 from kgm.simulation.connect.group import work_of
 from kgm.simulation.draws.executor import HERE, DrawExecutor
 from kgm.simulation.plan.bounce_plan import Plan, Stop, WhatIf
-from kgm.simulation.report.prediction import Prediction, SinkForecast
+from kgm.simulation.report.prediction import Prediction
 from kgm.simulation.shape import MOST_MEMBERS, PlayedShapes
 from kgm.simulation.simulation import SEED
 from kgm.simulation.streams.coordinated_group import is_streams_group
@@ -96,11 +97,6 @@ class DrainedGroup:
         return sum(_share(member) for member in self.group.members if member.identity in taken)
 
     @property
-    def unowned_partitions(self) -> int:
-        """How many partitions have an owner before the drain and none after it."""
-        return sum(move.owner_after is None for move in self.prediction.typical.moves)
-
-    @property
     def tasks_without_copy(self) -> tuple[str, ...]:
         """Tasks of a Kafka Streams application that are reassigned, and of which no process that stays has a copy."""
         if not (is_streams(self.group) or is_streams_group(self.group)) or not self.prediction.typical.rebalances:
@@ -128,69 +124,6 @@ class UnpredictedGroup:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DrainGates:
-    """The limits for each group, in any draw. None: no limit.
-
-    handovers: see `Gates`. stopped_ms: total time without a consumer over the group's partitions; it is unlimited for a
-    partition that is left without an owner. A group that cannot be predicted exceeds every limit."""
-
-    handovers: int | None = None
-    stopped_ms: int | None = None
-
-    def __post_init__(self) -> None:
-        Gates(handovers=self.handovers)  # refuses what nothing can meet
-
-    @property
-    def are_set(self) -> bool:
-        return self.handovers is not None or self.stopped_ms is not None
-
-    def failures(
-        self, groups: Sequence[DrainedGroup], unpredicted: Sequence[UnpredictedGroup]
-    ) -> tuple[ConditionNotMet, ...]:
-        if not self.are_set:
-            return ()
-        failures = [failure for one in groups for failure in self._of(one)]
-        told = {failure.group_id for failure in failures}  # can include a sink group, reported with its workers
-        failures += [
-            ConditionNotMet(f"group {one.group_id} is not predicted: {one.reason.message}", group_id=one.group_id)
-            for one in unpredicted if one.group_id not in told
-        ]  # fmt: skip
-        return tuple(failures)
-
-    def _of(self, one: DrainedGroup) -> list[ConditionNotMet]:
-        group_id, prediction = one.group.group_id, one.prediction
-        failures = [
-            ConditionNotMet(f"group {group_id}: {failure.message}", group_id=group_id)
-            if failure.group_id is None else failure
-            for failure in Gates(handovers=self.handovers).failures(prediction)
-        ]  # fmt: skip
-        if self.stopped_ms is not None:
-            stopped_ms = prediction.stopped_partition_range_ms.max
-            if one.unowned_partitions:
-                text = f"{one.unowned_partitions} partitions are left without an owner"
-                failures.append(ConditionNotMet(f"group {group_id}: {text}", group_id=group_id))
-            elif stopped_ms > self.stopped_ms:
-                text = _too_long(stopped_ms, self.stopped_ms)
-                failures.append(ConditionNotMet(f"group {group_id}: {text}", group_id=group_id))
-            failures += [failure for sink in prediction.sinks for failure in self._of_sink(sink, self.stopped_ms)]
-        return failures
-
-    def _of_sink(self, sink: SinkForecast, most_ms: int) -> Iterator[ConditionNotMet]:
-        stopped_ms, text = sink.stopped_partition_ms.max, None
-        if sink.unowned and sink.until_ms is None:
-            text = "partitions may be left without an owner"
-        elif stopped_ms > most_ms:
-            text = _too_long(stopped_ms, most_ms)
-        if text is not None:
-            yield ConditionNotMet(f"sink group {sink.group_id}: {text}", group_id=sink.group_id)
-
-
-def _too_long(stopped_ms: int, limit_ms: int) -> str:
-    text = f"up to {stopped_ms / 1000:.1f} partition-seconds without a consumer are predicted"
-    return f"{text}, more than {limit_ms / 1000:g}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class DrainForecast:
     """groups: the most expensive first. unpredicted: groups that lose members but cannot be simulated, and groups that
     cannot be described. errors: what could not be read or does not exist; with gates, also what they
@@ -211,7 +144,7 @@ class DrainForecast:
 
 
 def forecast(
-    fleet: DrainedFleet, drain: Drain, *, gates: DrainGates | None = None, draws: int | None = None, seed: int = SEED,
+    fleet: DrainedFleet, drain: Drain, *, gates: Gates | None = None, draws: int | None = None, seed: int = SEED,
     keeps_holdings: bool = False, timeout_ms: int | None = None,
     on_group: Callable[[int, int], None] = lambda _done, _of: None,
     on_result: Callable[[DrainedGroup | UnpredictedGroup], None] = lambda _result: None,
@@ -224,7 +157,7 @@ def forecast(
     on_result: called with the result for each group as soon as it is known. executor: plays small groups, and the draws
     of large ones. Raises NotFoundError if no group has members to take away, although every group could be
     described."""
-    unmatched, gates = _unmatched(fleet, drain.target), gates or DrainGates()
+    unmatched, gates = _unmatched(fleet, drain.target), gates or Gates()
     ends_s = None if timeout_ms is None else time.monotonic() + timeout_ms / 1000
     how = _Forecaster(drain=drain, gates=gates, draws=draws, seed=seed, keeps_holdings=keeps_holdings, ends_s=ends_s)
     groups: list[DrainedGroup] = []
@@ -264,7 +197,7 @@ def forecast(
         unpredicted=tuple(unpredicted),
         errors=(*fleet.unread.values(), *fleet.errors, *unmatched, *(unproven if gates.are_set else ())),
         examined=len(fleet.described),
-        failed_gates=gates.failures(groups, unpredicted),
+        failed_gates=_failures(gates, groups, unpredicted),
     )
 
 
@@ -297,7 +230,7 @@ class _Forecaster:
     """Plays groups, several at a time. ends_s: when the time is up, by `time.monotonic` in this process."""
 
     drain: Drain
-    gates: DrainGates
+    gates: Gates
     draws: int | None
     seed: int
     keeps_holdings: bool
@@ -313,17 +246,12 @@ class _Forecaster:
     def found(self, group: BounceGroup, executor: DrawExecutor) -> _Found:
         try:
             plan, prediction = self._predicted(group, executor, DRAWS if self.draws is None else self.draws)
-            if self.draws is None and not prediction.exact and self._holds(group.snapshot, plan, prediction):
+            depends = self.draws is None and self.gates.depend_on_chance(prediction)
+            if depends and not self.gates.failures(prediction):
                 plan, prediction = self._predicted(group, executor, GATED_DRAWS)
         except KgmError as error:
             return error
         return plan, prediction
-
-    def _holds(self, snapshot: GroupSnapshot, plan: Plan, prediction: Prediction) -> bool:
-        """Whether there are limits, and the group keeps them."""
-        taken = self.drain.target.taken_from(snapshot.members)
-        drained = DrainedGroup(group=snapshot, plan=plan, taken=taken, prediction=prediction)
-        return self.gates.are_set and not self.gates.failures([drained], [])
 
     def _predicted(self, group: BounceGroup, executor: DrawExecutor, draws: int) -> tuple[Plan, Prediction]:
         """Raises KgmError."""
@@ -338,6 +266,26 @@ class _Forecaster:
 
     def is_out_of_time(self) -> bool:
         return self.ends_s is not None and time.monotonic() >= self.ends_s
+
+
+def _failures(
+    gates: Gates, groups: Sequence[DrainedGroup], unpredicted: Sequence[UnpredictedGroup]
+) -> tuple[ConditionNotMet, ...]:
+    """What exceeds the limits, which are for each group. A group that cannot be predicted exceeds every limit."""
+    if not gates.are_set:
+        return ()
+    failures = [
+        ConditionNotMet(f"group {group_id}: {failure.message}", group_id=group_id)
+        if failure.group_id is None else failure
+        for group_id, prediction in ((one.group.group_id, one.prediction) for one in groups)
+        for failure in gates.failures(prediction)
+    ]  # fmt: skip
+    told = {failure.group_id for failure in failures}  # can include a sink group, reported with its workers
+    failures += [
+        ConditionNotMet(f"group {one.group_id} is not predicted: {one.reason.message}", group_id=one.group_id)
+        for one in unpredicted if one.group_id not in told
+    ]  # fmt: skip
+    return tuple(failures)
 
 
 def out_of_time() -> TimedOutError:
@@ -372,7 +320,7 @@ def _cost(one: DrainedGroup) -> tuple[object, ...]:
     another copy, the time that partitions are stopped, and handovers."""
     typical = one.prediction.typical
     return (
-        -one.unowned_partitions,
+        -one.prediction.unowned_partitions,
         -len(one.tasks_without_copy),
         -typical.stopped_partition_ms,
         -typical.handovers,

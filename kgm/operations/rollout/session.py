@@ -15,8 +15,9 @@ from kgm.clients.table import SAME_ASSIGNOR
 from kgm.model.errors import RefusedError, UsageError
 from kgm.model.snapshot import GroupSnapshot
 from kgm.operations.audit.audit_log import AuditTrail
+from kgm.operations.bounce.gates import Gates
 from kgm.operations.bounce.group import BounceGroup, live_group
-from kgm.operations.bounce.prediction import Gates, PredictedBounce, predict_bounce
+from kgm.operations.bounce.prediction import PredictedBounce, predict_bounce
 from kgm.operations.bounce.request import BounceRequest
 from kgm.operations.change.operator import HumanOperator
 from kgm.operations.rollout.commands.template import CommandTarget

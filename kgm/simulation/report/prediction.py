@@ -203,6 +203,11 @@ class Prediction:
         return self.generation_before + self.typical.generations
 
     @property
+    def unowned_partitions(self) -> int:
+        """How many partitions have an owner before the plan and none after it."""
+        return sum(move.owner_after is None for move in self.typical.moves)
+
+    @property
     def draws(self) -> int:
         """How many draws the prediction is based on."""
         return self.stopped_partition_range_ms.draws

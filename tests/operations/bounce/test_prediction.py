@@ -8,8 +8,9 @@ import pytest
 from kgm.model.errors import ConditionNotMet, NotFoundError, TimedOutError, UsageError
 from kgm.model.snapshot import CoordinatorNode, TopicSnapshot
 from kgm.model.work import MemberWork
+from kgm.operations.bounce.gates import Gates
 from kgm.operations.bounce.group import BounceGroup, made_up_group
-from kgm.operations.bounce.prediction import Gates, predict_bounce, simulate
+from kgm.operations.bounce.prediction import predict_bounce, simulate
 from kgm.operations.bounce.request import BounceRequest
 from kgm.simulation import bounce
 from kgm.simulation.plan.bounce_plan import GroupProtocol, MemberOrder, Membership, Plan, Rolling, Stop, WhatIf
@@ -159,6 +160,27 @@ def test_gates_do_not_pass_with_a_single_draw_of_what_is_not_certain():
     (failed,) = predict_bounce(DYNAMIC, request, draws=1, gates=Gates(handovers=1_000)).failed_gates
     assert "one draw is no limit" in failed.message
     assert predict_bounce(STATIC, request, draws=1, gates=Gates(handovers=0)).failed_gates == ()  # it is exact
+
+
+def test_time_without_a_consumer_has_a_limit_and_is_never_known_from_one_draw():
+    """Four partitions of each of three members, ten seconds and a moment to start in. Times are never exact."""
+    request = BounceRequest(everyone=True, rolling=Rolling(), restart_time_ms=10_000)
+
+    def failed(draws=12, **limits):
+        return [one.message for one in predict_bounce(STATIC, request, draws=draws, gates=Gates(**limits)).failed_gates]
+
+    assert failed(stopped_ms=150_000) == failed(handovers=0, draws=1) == []
+    (message,) = failed(stopped_ms=120_000)
+    assert message.endswith("partition-seconds without a consumer are predicted, more than 120")
+    assert failed(stopped_ms=10**9, draws=1) == [
+        "one draw is no limit to what may happen: more draws (--draws) are needed"
+    ]
+
+
+def test_partitions_that_are_left_without_an_owner_exceed_every_limit_of_time():
+    request = BounceRequest(scale_in=tuple(one.identity for one in STATIC.snapshot.members), stop=Stop.CRASH)
+    (failure,) = predict_bounce(STATIC, request, draws=3, gates=Gates(stopped_ms=10**9)).failed_gates
+    assert failure.message == "12 partitions are left without an owner"
 
 
 def test_gates_of_handovers_count_the_most_of_all_draws():

@@ -8,9 +8,10 @@ from dataclasses import replace
 import pytest
 
 from kgm.model.errors import AuthorizationError, NotFoundError, RefusedError, TimedOutError
+from kgm.operations.bounce.gates import Gates
 from kgm.operations.bounce.prediction import simulate
 from kgm.operations.drain.fleet import DrainedFleet, recorded_fleet
-from kgm.operations.drain.forecast import Drain, DrainGates, forecast
+from kgm.operations.drain.forecast import Drain, forecast
 from kgm.operations.drain.target import DrainTarget
 from kgm.simulation.plan.bounce_plan import Membership, Plan, Stop
 from tests.operations.drain.fleets import placed
@@ -90,19 +91,19 @@ def test_partitions_without_an_owner_are_stopped_without_end_and_come_first():
     gone = placed("gone", ["h1", "h1"], membership=DYNAMIC, partitions=5)
     slow = placed("slow", ["h1", "h2"])
     first, second = forecast(fleet_of(slow, gone), Drain(target=HOST), draws=3).groups
-    assert (first.group.group_id, first.is_emptied, first.unowned_partitions, first.members_left) == (
+    assert (first.group.group_id, first.is_emptied, first.prediction.unowned_partitions, first.members_left) == (
         "gone",
         True,
         5,
         0,
     )
-    assert (second.is_emptied, second.unowned_partitions) == (False, 0)
+    assert (second.is_emptied, second.prediction.unowned_partitions) == (False, 0)
 
 
 def test_an_emptied_group_whose_members_return_owns_its_partitions_again():
     gone = placed("gone", ["h1", "h1"], membership=DYNAMIC)
     (one,) = forecast(fleet_of(gone), Drain(target=HOST, restart_time_ms=1_000), draws=3).groups
-    assert (one.is_emptied, one.unowned_partitions) == (True, 0)
+    assert (one.is_emptied, one.prediction.unowned_partitions) == (True, 0)
 
 
 @pytest.mark.parametrize(
@@ -183,7 +184,7 @@ def test_a_session_timeout_that_is_given_is_for_groups_whose_own_is_not_known():
 
 def failures(*groups, restart_time_ms=None, **limits):
     drain = Drain(target=HOST, restart_time_ms=restart_time_ms)
-    foreseen = forecast(fleet_of(*groups), drain, gates=DrainGates(**limits), draws=5)
+    foreseen = forecast(fleet_of(*groups), drain, gates=Gates(**limits), draws=5)
     return {error.group_id: error.message for error in foreseen.failed_gates}
 
 
@@ -219,7 +220,7 @@ def test_gates_that_hold_prove_nothing_about_what_could_not_be_read():
     drain = Drain(target=HOST, restart_time_ms=5_000)
     group = placed("g", ["h1", "h2", "h3"])
     unseen = AuthorizationError("groups may be invisible")
-    gates = DrainGates(handovers=1_000)
+    gates = Gates(handovers=1_000)
     for fleet, codes in (
         (fleet_of(group), []),
         (replace(fleet_of(group), unseen=unseen), ["AUTHORIZATION"]),

@@ -181,7 +181,7 @@ def test_each_group_comes_out_as_predicted(host: str, drains: dict[str, Drained]
         moved = moves({member.identity: member.assignment for member in drain.before[id_].members}, owned)
         assert owned.keys() == {member.identity for member in one.group.members} - {*one.taken}, story
         assert one.members_left == len(owned), story
-        assert one.unowned_partitions == (0 if owned else PARTITIONS), story
+        assert one.prediction.unowned_partitions == (0 if owned else PARTITIONS), story
         assert within(prediction, "generations", drain.generations[id_]), story
         assert within(prediction, "rebalances", drain.rebalances[id_]), story
         assert within(prediction, "moved_partitions", len(moved)), story

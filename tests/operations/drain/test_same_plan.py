@@ -10,10 +10,11 @@ import pytest
 
 from kgm.model.client_library import stated_library
 from kgm.model.snapshot import GroupSnapshot
+from kgm.operations.bounce.gates import Gates
 from kgm.operations.bounce.prediction import predict_bounce
 from kgm.operations.bounce.request import BounceRequest
 from kgm.operations.drain.fleet import recorded_fleet
-from kgm.operations.drain.forecast import Drain, DrainGates, forecast
+from kgm.operations.drain.forecast import Drain, forecast
 from kgm.operations.drain.target import DrainTarget
 from kgm.simulation.plan.synthetic_group import newly_assigned
 from tests.selection import first_seed, sized
@@ -89,9 +90,9 @@ def test_a_gate_holds_only_on_the_draws_of_simulate_bounce():
         request = BounceRequest(everyone=True, restart_time_ms=RESTART_TIME_MS)
         (many,) = predict_bounce(alone, request, seed=seed).predictions
         limit = few.ranges.handovers.max
-        gated = foreseen(group, draws=None, seed=seed, gates=DrainGates(handovers=limit))
+        gated = foreseen(group, draws=None, seed=seed, gates=Gates(handovers=limit))
         assert gated.ranges == many.ranges
-        assert foreseen(group, draws=None, seed=seed, gates=DrainGates(handovers=limit - 1)) == few
+        assert foreseen(group, draws=None, seed=seed, gates=Gates(handovers=limit - 1)) == few
         looked += 1
         kept += many.ranges.handovers.max > limit
     assert looked

@@ -12,6 +12,7 @@ from kgm.cli.options.plan_options import (
     ReportFile,
     Seed,
     duration_of,
+    gate_options,
     plan_option,
     plan_options,
     words_of,
@@ -20,6 +21,7 @@ from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
 from kgm.cli.options.words import listed_ids
 from kgm.model.errors import ConditionNotMet, UsageError
+from kgm.operations.bounce.gates import Gates
 from kgm.operations.bounce.request import BounceRequest
 from kgm.text.wording import group_command
 
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kgm.operations.drain.fleet import DrainedFleet
-    from kgm.operations.drain.forecast import Drain, DrainedGroup, DrainForecast, DrainGates, UnpredictedGroup
+    from kgm.operations.drain.forecast import Drain, DrainedGroup, DrainForecast, UnpredictedGroup
     from kgm.operations.drain.target import DrainTarget
 
 Where = dict[str, str | None] | None
@@ -35,6 +37,7 @@ Where = dict[str, str | None] | None
 
 @cluster_options
 @plan_options("stop", "assignor", "library")
+@gate_options
 def drain(
     groups: Annotated[
         list[str] | None, typer.Argument(metavar="[GROUP]...", help="Only these groups; all by default.")
@@ -67,20 +70,7 @@ def drain(
         str | None,
         typer.Option("--session-timeout", metavar="DURATION", help="For classic groups, if it cannot be read (45s)."),
     ] = None,
-    fail_if_moves: Annotated[
-        int | None,
-        typer.Option(
-            "--fail-if-moves", "--fail-if-handovers", metavar="N",
-            help="Exit 8 if a group may have more than N handovers or moved partitions.",
-        ),
-    ] = None,
-    fail_if_stopped: Annotated[
-        str | None,
-        typer.Option(
-            "--fail-if-stopped", metavar="DURATION",
-            help="Exit 8 if a group's partitions may be stopped for longer than this in total.",
-        ),
-    ] = None,
+    gates: Gates,
     report_file: ReportFile = None,
     draws: DrawsIfGiven = None,
     seed: Seed = 1,
@@ -101,10 +91,10 @@ def drain(
 
     Repeating an option selects more members; different options narrow the selection: --host A --host B --client-id
     'app-*' selects the members on A or B whose client id matches. Exits 3 if no group has such a member, and 7 if a
-    group cannot be described or one of the values matches no member. A group that cannot be predicted fails both gates
+    group cannot be described or one of the values matches no member. A group that cannot be predicted fails all gates
     (exit 8). Gates that hold exit 7 if groups may be invisible, because none is named and this login has no DESCRIBE
     on the cluster, or if partition counts or subscriptions could not be read."""
-    from kgm.operations.drain.forecast import Drain, DrainGates
+    from kgm.operations.drain.forecast import Drain
     from kgm.operations.drain.target import DrainTarget, with_addresses
 
     if for_good and restart_time is not None:
@@ -119,7 +109,6 @@ def drain(
         target=target, stop=request.stop, restart_time_ms=duration_of(restart_time, "--restart-time"),
         session_timeout_ms=duration_of(session_timeout, "--session-timeout"), what_if=request.what_if,
     )  # fmt: skip
-    gates = DrainGates(handovers=fail_if_moves, stopped_ms=duration_of(fail_if_stopped, "--fail-if-stopped"))
     names = list(dict.fromkeys([*(groups or ()), *(group or ())]))
     fleet, where = _fleet(target, names, from_file, common)
     foreseen = _forecast(
@@ -150,7 +139,7 @@ def _fleet(
 
 
 def _forecast(
-    fleet: DrainedFleet, planned: Drain, gates: DrainGates, *, draws: int | None, seed: int, keeps_holdings: bool,
+    fleet: DrainedFleet, planned: Drain, gates: Gates, *, draws: int | None, seed: int, keeps_holdings: bool,
     common: RunOptions,
 ) -> DrainForecast:  # fmt: skip
     from kgm.cli.output.progress import progress

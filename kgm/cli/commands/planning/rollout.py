@@ -14,11 +14,13 @@ from kgm.cli.options.plan_options import (
     Seed,
     choice_of,
     duration_of,
+    gate_options,
     plan_options,
 )
 from kgm.cli.options.run_options import RunOptions, refuse_empty
 from kgm.cli.options.shared_options import cluster_options
 from kgm.model.errors import UsageError
+from kgm.operations.bounce.gates import Gates
 from kgm.operations.bounce.request import BounceRequest
 
 if TYPE_CHECKING:
@@ -32,6 +34,7 @@ _RUN = "run "
 
 @cluster_options
 @plan_options(*STEP_OPTIONS)
+@gate_options
 def rollout(
     group: Annotated[str | None, typer.Argument(metavar="[GROUP]", help="The group.")] = None,
     *,
@@ -60,16 +63,7 @@ def rollout(
         bool, typer.Option("--assume-stopped", help="Trust --exec-stop to exit 0 only if the process has stopped: "
                            "remove members whose liveness is otherwise unknown.")
     ] = False,
-    fail_if_moves: Annotated[
-        int | None,
-        typer.Option(
-            "--fail-if-moves", metavar="N", help="Refuse if there may be more than N handovers or moved partitions."
-        ),
-    ] = None,
-    fail_if_rebalances: Annotated[
-        int | None,
-        typer.Option("--fail-if-rebalances", metavar="N", help="Refuse if there may be more than N rebalances."),
-    ] = None,
+    gates: Gates,
     draws: Draws = 200,
     seed: Seed = 1,
     settle: Annotated[
@@ -150,7 +144,6 @@ def rollout(
     rollouts on other machines."""
     from kgm.cli.commands.planning import rollout_run
     from kgm.cli.output.rollout_report import RolloutPrinter
-    from kgm.operations.bounce.prediction import Gates
     from kgm.operations.kubernetes.pods import Kubectl
 
     refuse_empty({"journal": journal, "resume": resume}, "journal", "resume")
@@ -171,7 +164,7 @@ def rollout(
         allows_any_value=allow_any_value,
     )  # fmt: skip
     rollout_run.start(
-        group_id, request, commands, limits, Gates(handovers=fail_if_moves, rebalances=fail_if_rebalances), options,
+        group_id, request, commands, limits, gates, options,
         cluster_of_pods=cluster_of_pods, journal=journal, dry_run=dry_run, yes=yes, has_audit=not no_audit,
         assume_stopped=assume_stopped, draws=draws, seed=seed, printer=RolloutPrinter(options, group_id),
     )  # fmt: skip

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from kgm.cli.output.rollout_report import RolloutPrinter
     from kgm.client import AdminClient
     from kgm.operations.audit.audit_log import AuditTrail
+    from kgm.operations.bounce.gates import Gates
     from kgm.operations.bounce.request import BounceRequest
     from kgm.operations.kubernetes.pods import Kubectl
     from kgm.operations.rollout.session import PlannedRollout, ResumeChanges, RolloutContext
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def start(
-    group_id: str, request: BounceRequest, commands: RolloutCommands, limits: RolloutLimits, gates: object,
+    group_id: str, request: BounceRequest, commands: RolloutCommands, limits: RolloutLimits, gates: Gates,
     options: RunOptions, *, cluster_of_pods: Kubectl | None, journal: str | None, dry_run: bool, yes: bool,
     has_audit: bool, assume_stopped: bool, draws: int, seed: int, printer: RolloutPrinter,
 ) -> NoReturn:  # fmt: skip
@@ -35,7 +36,6 @@ def start(
     from kgm.cli.output.rollout_report import steps_text
     from kgm.cli.question import ask, refuse_unasked
     from kgm.operations.bounce.group import live_group
-    from kgm.operations.bounce.prediction import Gates
     from kgm.operations.bounce.request import plan_for
     from kgm.operations.bounce.sinks import with_live_sinks
     from kgm.operations.rollout.session import (
@@ -48,7 +48,6 @@ def start(
     from kgm.operations.watch.timekeeper import SystemTimekeeper
     from kgm.text.timestamps import rfc3339
 
-    assert isinstance(gates, Gates)
     refuse_unasked(group_id, yes=yes or dry_run)
     with interrupted_by_signals(), options.cluster(reads_only=dry_run) as connected:
         live = live_group(connected, group_id)

@@ -97,7 +97,7 @@ def group_json(one: DrainedGroup) -> dict[str, Any]:
         "drained_members": list(one.taken),
         "members_left": one.members_left,
         "drained_partitions": one.partitions_taken,
-        "unowned_partitions": one.unowned_partitions,
+        "unowned_partitions": one.prediction.unowned_partitions,
         "tasks_without_copy": list(one.tasks_without_copy),
         "most_partitions_before": one.most_partitions_before,
         "most_partitions_after": one.most_partitions_after,
