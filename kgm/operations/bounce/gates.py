@@ -48,6 +48,8 @@ class Gates:
         is_single = prediction.draws < 2 if self.stopped_ms is not None else prediction.ranges is None
         if is_single and self.depend_on_chance(prediction):
             return (ConditionNotMet("one draw is no limit to what may happen: more draws (--draws) are needed"),)
+        if not prediction.typical.became_stable:  # what is counted ends where the simulation gave up
+            return (ConditionNotMet("the group is not predicted to become stable"),)
         up_to = "up to " if prediction.ranges else ""
         failures = [ConditionNotMet(f"{up_to}{text}") for text in self._of(prediction.ranges or prediction.typical)]
         unowned = prediction.unowned_partitions

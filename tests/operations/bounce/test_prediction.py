@@ -177,6 +177,13 @@ def test_time_without_a_consumer_has_a_limit_and_is_never_known_from_one_draw():
     ]
 
 
+def test_a_group_that_does_not_become_stable_exceeds_every_limit(monkeypatch):
+    monkeypatch.setattr("kgm.simulation.play.plan_runner._HOPELESS_REBALANCES", -9)
+    request = BounceRequest(everyone=True)
+    (failure,) = predict_bounce(DYNAMIC, request, draws=3, gates=Gates(handovers=10**6)).failed_gates
+    assert failure.message == "the group is not predicted to become stable"
+
+
 def test_partitions_that_are_left_without_an_owner_exceed_every_limit_of_time():
     request = BounceRequest(scale_in=tuple(one.identity for one in STATIC.snapshot.members), stop=Stop.CRASH)
     (failure,) = predict_bounce(STATIC, request, draws=3, gates=Gates(stopped_ms=10**9)).failed_gates
