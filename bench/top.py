@@ -140,7 +140,7 @@ class Terminal:
     def __init__(self, *words):
         self.terminal, other = pty.openpty()
         fcntl.ioctl(other, termios.TIOCSWINSZ, struct.pack("HHHH", LINES, COLUMNS, 0, 0))
-        command = [sys.executable, "-m", "kgm.cli.entry", *words]
+        command = [sys.executable, "-m", "kgm", *words]
         environment = {**os.environ, "TERM": "xterm-256color"}
         self.process = subprocess.Popen(
             command, stdin=other, stdout=other, stderr=other, env=environment, cwd=ROOT, start_new_session=True,
@@ -191,7 +191,7 @@ def main():
         directory = pathlib.Path(name)
         write(directory, arguments.groups, arguments.members)
         topics = [word for number in range(TOPICS) for word in ("--topic", f"{topic_of(number)}:{PARTITIONS}")]
-        command = [sys.executable, "-m", "kgm.cli.entry", "serve", "--listen", "127.0.0.1:0", "--data-dir", name]
+        command = [sys.executable, "-m", "kgm", "serve", "--listen", "127.0.0.1:0", "--data-dir", name]
         server = subprocess.Popen([*command, *topics], stdout=subprocess.PIPE, cwd=ROOT, text=True)
         stop = threading.Event()
         try:

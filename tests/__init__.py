@@ -5,4 +5,4 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 #: Starts kgm as a process.
-KGM = [sys.executable, "-m", "kgm.cli.main"]
+KGM = [sys.executable, "-m", "kgm"]

@@ -25,7 +25,3 @@ def _run() -> NoReturn:
     from kgm.cli.main import main as run
 
     run()
-
-
-if __name__ == "__main__":
-    main()

@@ -1,11 +1,6 @@
-"""The one place where errors become exit codes. `python -m kgm.cli.main` is the `kgm` console script."""
+"""The one place where errors become exit codes."""
 
 from __future__ import annotations
-
-if __name__ == "__main__":
-    from kgm.cli.entry import main as enter
-
-    enter()  # before anything else is imported, so that it handles Ctrl-C from then on
 
 import gc
 import os

@@ -314,7 +314,7 @@ def test_nor_does_a_process_fail_at_its_end(words, cluster, folder):
     os.close(reading)
     try:
         done = subprocess.run(
-            [sys.executable, "-m", "kgm.cli.entry", *line], stdout=writing, stderr=subprocess.PIPE, text=True, check=False, timeout=90,
+            [sys.executable, "-m", "kgm", *line], stdout=writing, stderr=subprocess.PIPE, text=True, check=False, timeout=90,
             env={**bare(), "XDG_STATE_HOME": f"{folder}/state", "XDG_CACHE_HOME": folder},
         )  # fmt: skip
     finally:

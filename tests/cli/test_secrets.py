@@ -307,7 +307,7 @@ def test_no_process_has_a_secret_among_its_arguments(kafka, write, home, tmp_pat
         assert kgm(*arguments, "--command-config", path, is_fork=False).code == 4
     lines = (tmp_path / "cmdlines").read_bytes()
     assert lines.count(b"token.sh") >= 2
-    assert b"kgm.cli.main" in lines
+    assert b"\0-m\0kgm\0" in lines
     assert CANARY.encode() not in lines
 
 
@@ -343,7 +343,7 @@ def test_a_secret_is_written_to_the_socket_only(kafka, write, home, tmp_path):
         arguments = [*searched()[command], "--command-config", path, "--debug", "-o", "json"]
         subprocess.run(
             [strace, "-f", "-yy", "-qq", "-s", "1000000", "-e", f"trace={calls}", "-o", str(trace),
-             sys.executable, "-m", "kgm.cli.main", *arguments],
+             sys.executable, "-m", "kgm", *arguments],
             capture_output=True, check=False, timeout=120, cwd=home, env={**os.environ, "PYTHONPATH": str(ROOT)},
         )  # fmt: skip
         lines = [line for line in trace.read_text(errors="replace").splitlines() if CANARY in line]

@@ -152,8 +152,7 @@ sys.meta_path.insert(0, Finder())
 """
 _STARTS = {
     "script": [sys.executable, "-c", "from kgm.cli.entry import main; main()"],
-    "kgm.cli.main": KGM,
-    "kgm": [sys.executable, "-m", "kgm"],
+    "module": KGM,
 }
 
 

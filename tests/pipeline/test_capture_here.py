@@ -62,7 +62,7 @@ def test_neither_spark_nor_java_is_needed(log, tmp_path):
 def test_a_full_disk_is_told_and_leaves_nothing(log, tmp_path, most_bytes):
     """The limit on the size of a file stands for it: of the first small file, or of the file with the records."""
     source, _ = log
-    command = [sys.executable, "-m", "kgm.cli.main", "history", "capture", "--once"]
+    command = [sys.executable, "-m", "kgm", "history", "capture", "--once"]
     done = subprocess.run(
         [*command, "--source", str(source), "--out", str(tmp_path / "store")], capture_output=True, text=True,
         # Python does not notice that a file of compiled code was cut off, and would read it next time.

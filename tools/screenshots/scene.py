@@ -169,7 +169,7 @@ def at_terminal(
     terminal, other = pty.openpty()
     fcntl.ioctl(other, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
     process = subprocess.Popen(
-        [sys.executable, "-m", "kgm.cli.entry", *words], stdin=other, stdout=other, stderr=other,
+        [sys.executable, "-m", "kgm", *words], stdin=other, stdout=other, stderr=other,
         env={
             **bare(), "TERM": "xterm-256color", "COLORTERM": "truecolor", "XDG_CACHE_HOME": "/dev/null",
             "KGM_TIMEOUT": f"{_LIMIT_S}s",  # a busy machine cuts no prediction short

@@ -82,7 +82,7 @@ def _bounce(stage: Scene, wait_for: Callable[[str], None]) -> None:
 
 
 def _kgm(*words: str) -> None:
-    command = [sys.executable, "-m", "kgm.cli.entry", *words]
+    command = [sys.executable, "-m", "kgm", *words]
     subprocess.run(command, check=True, cwd=ROOT, env=bare(), stdout=subprocess.DEVNULL)
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 import pyarrow as pa
 from pyarrow import fs
 
-from kgm.history.places.remote_path import UNFINISHED, RemotePath
+from kgm.history.places.drafts import UNFINISHED
 from kgm.model.distribution import install_command
 from kgm.model.errors import (
     AuthenticationError,
@@ -69,7 +69,7 @@ def opened(root: str) -> tuple[fs.FileSystem, str]:
 def _opened(root: str, s3: tuple[str | None, ...]) -> tuple[fs.FileSystem, str]:
     """s3: the values of _S3_VARIABLES."""
     scheme, _, authority = root.partition("://")
-    with store_errors(RemotePath(root)):
+    with store_errors(root):
         if scheme == "s3":
             return _s3(*s3), authority
         if scheme == "gs":

@@ -8,10 +8,10 @@ from typing import Any, BinaryIO, Final, TypeVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from kgm.history.places.drafts import UNFINISHED
 from kgm.history.places.file_systems import opened, store_errors
 from kgm.history.places.remote_path import (
     FULL_ERRNOS,
-    UNFINISHED,
     Place,
     RemotePath,
     at_once,

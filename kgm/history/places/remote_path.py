@@ -30,10 +30,6 @@ SCHEMES: Final = {
     "hdfs": "hdfs://NAMENODE:PORT/PATH",
     "webhdfs": "webhdfs://NAMENODE:PORT/PATH",
 }
-#: In these stores, as in a directory, a file appears when writing starts, so small files are renamed into place; until
-#: then their names end in UNFINISHED.
-RENAMING: Final = ("hdfs", "webhdfs")
-UNFINISHED: Final = ".new"
 _AT_ONCE: Final = 16
 #: What the system answers if a file is too large for the disk, the quota or the limits, or the disk is read-only.
 FULL_ERRNOS: Final = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS))

@@ -4,7 +4,8 @@ import itertools
 import os
 from collections.abc import Mapping
 
-from kgm.history.places.remote_path import RENAMING, UNFINISHED, Place, RemotePath, RemoteStat, by_name, write_errors
+from kgm.history.places.drafts import RENAMING, UNFINISHED
+from kgm.history.places.remote_path import Place, RemotePath, RemoteStat, by_name, write_errors
 from kgm.text.files import replace_file
 
 _numbers = itertools.count()

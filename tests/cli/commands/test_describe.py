@@ -173,9 +173,7 @@ def test_a_reader_that_goes_away_is_not_an_error(cluster):
     import sys
 
     bootstrap, group, _ = cluster
-    script = (
-        f"{sys.executable} -m kgm.cli.main describe {group} -b {bootstrap} -o json | head -c 1; echo ${{PIPESTATUS[0]}}"
-    )
+    script = f"{sys.executable} -m kgm describe {group} -b {bootstrap} -o json | head -c 1; echo ${{PIPESTATUS[0]}}"
     done = subprocess.run([needs("bash"), "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout == "{0\n"
     assert done.stderr == ""

@@ -325,7 +325,9 @@ def test_a_breach_is_an_error_of_the_document(quiet, tmp_path):
 
 def test_a_reader_that_goes_away_ends_it(quiet):
     bootstrap, group = quiet
-    command = f"{sys.executable} -m kgm.cli.main watch {group} -b {bootstrap} --interval 100ms | head -1; echo ${{PIPESTATUS[0]}}"
+    command = (
+        f"{sys.executable} -m kgm watch {group} -b {bootstrap} --interval 100ms | head -1; echo ${{PIPESTATUS[0]}}"
+    )
     done = subprocess.run(
         [needs("bash"), "-c", command], capture_output=True, text=True, check=True, timeout=PATIENCE_S
     )

@@ -33,7 +33,7 @@ _LOAD = {
     "fish": "source {root}/completions/kgm.fish",
 }
 _PROGRAM = """#!/bin/sh
-if [ "$1" = __complete ]; then exec {python} -m kgm.cli.entry "$@"; fi
+if [ "$1" = __complete ]; then exec {python} -m kgm "$@"; fi
 printf '%s\\0' "$@" >"{said}.new" && mv "{said}.new" "{said}"
 """
 LIMIT_S = 30.0

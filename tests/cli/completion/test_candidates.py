@@ -243,7 +243,7 @@ def test_ids_with_list_characters_are_escaped_in_lists(home):
 )
 def test_nothing_is_printed_on_errors(home, arguments):
     done = subprocess.run(
-        [sys.executable, "-m", "kgm.cli.entry", "__complete", *arguments],
+        [sys.executable, "-m", "kgm", "__complete", *arguments],
         capture_output=True,
         text=True,
         env={**os.environ, **home},
@@ -259,7 +259,7 @@ def test_it_is_quick_with_a_thousand_groups_and_ten_thousand_ids(home):
     config = pathlib.Path(home["XDG_CONFIG_HOME"], "kgm/config.toml")  # there may be profiles, which are looked at
     config.parent.mkdir(parents=True)
     config.write_text('[profiles.other]\nbootstrap_server = "elsewhere:9092"\nsecurity.protocol = "SSL"\n')
-    command = [sys.executable, "-m", "kgm.cli.entry", "__complete", "bash", "groups", "kgm describe group-00"]
+    command = [sys.executable, "-m", "kgm", "__complete", "bash", "groups", "kgm describe group-00"]
 
     best = float("inf")
     for _ in range(5):

@@ -78,7 +78,7 @@ _SOURCED = {
 
 
 def test_the_printed_script_can_be_sourced(name, tmp_path, home):
-    load = _SOURCED[name].format(kgm=f"{sys.executable} -m kgm.cli.entry")
+    load = _SOURCED[name].format(kgm=f"{sys.executable} -m kgm")
     with Shell(name, tmp_path, home, load=load) as shell:
         assert shell.complete("kgm describe pay") == ["describe", "payments"]
         assert shell.complete("kgm descr", " x") == ["describe", "x"]

@@ -48,7 +48,7 @@ def at_terminal(*words: str, columns: int, answer: str = "", env: dict[str, str]
     settings[3] &= ~termios.ECHO
     termios.tcsetattr(other, termios.TCSANOW, settings)
     process = subprocess.Popen(
-        [sys.executable, "-m", "kgm.cli.entry", *words], stdin=other, stdout=other, stderr=other,
+        [sys.executable, "-m", "kgm", *words], stdin=other, stdout=other, stderr=other,
         env={**bare(), "TERM": "xterm", "XDG_CACHE_HOME": "/dev/null", **(env or {})},
     )  # fmt: skip
     os.close(other)

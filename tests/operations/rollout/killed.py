@@ -44,4 +44,4 @@ def fsync(file: int) -> None:
 
 os.write, os.fsync = write, fsync
 sys.argv = ["kgm", *sys.argv[3:]]
-runpy.run_module("kgm.cli.main", run_name="__main__")
+runpy.run_module("kgm", run_name="__main__")
