@@ -45,7 +45,7 @@ def kafka():
 
 @contextlib.contextmanager
 def kgm():
-    command = [sys.executable, "-m", "kgm.cli.main", "serve", "--listen", "127.0.0.1:0", "--topic", "orders:12"]
+    command = [sys.executable, "-m", "kgm", "serve", "--listen", "127.0.0.1:0", "--topic", "orders:12"]
     command += [word for name, value in SETTINGS.items() for word in ("--set", f"{name}={value}")]
     command += ["--set", "max.connections=20000"]
     env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}

@@ -35,7 +35,7 @@ def run(members, kind, draws=1, cores=None):
     """(CPU seconds, wall seconds, peak MB, the scenario) of one command, including its processes. cores: the cores that
     it is bound to."""
     flags = ["--members", str(members), "--topic", f"orders:{10 * members}", "--as", kind, "--all", "--rolling"]
-    command = [sys.executable, "-m", "kgm.cli.main", "simulate-bounce", *flags, "--restart-time", "5s"]
+    command = [sys.executable, "-m", "kgm", "simulate-bounce", *flags, "--restart-time", "5s"]
     command += ["--draws", str(draws), "--budget", "10h", "--timeout", "10h", "-o", "json"]
     start = time.perf_counter()
     bind = None if cores is None else lambda: os.sched_setaffinity(0, cores)
