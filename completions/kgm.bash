@@ -156,7 +156,7 @@ _kgm() {
         -g|--group) _kgm_value 'groups' "$cur"; return ;;
         --match) _kgm_value '' "$cur"; return ;;
         --interval) _kgm_value '' "$cur"; return ;;
-        --until) _kgm_value '' "$cur"; return ;;
+        --until) _kgm_value words "$cur" 'stable bounced'; return ;;
         --settle) _kgm_value '' "$cur"; return ;;
         --baseline) _kgm_value 'file' "$cur"; return ;;
         --max-rebalances) _kgm_value '' "$cur"; return ;;
@@ -176,7 +176,7 @@ _kgm() {
     'wait')
         case $prev in
         -g|--group) _kgm_value 'groups' "$cur"; return ;;
-        --for) _kgm_value words "$cur" 'stable settled empty members'; return ;;
+        --for) _kgm_value words "$cur" 'stable settled empty'; return ;;
         --baseline) _kgm_value 'file' "$cur"; return ;;
         --settle) _kgm_value '' "$cur"; return ;;
         --interval) _kgm_value '' "$cur"; return ;;
@@ -211,8 +211,8 @@ _kgm() {
         --match) _kgm_value '' "$cur"; return ;;
         --window) _kgm_value '' "$cur"; return ;;
         --history) _kgm_value 'folder' "$cur"; return ;;
-        --check) _kgm_value '' "$cur"; return ;;
-        --fail-on) _kgm_value '' "$cur"; return ;;
+        --check) _kgm_value words "$cur" 'away-members classic-protocol committed-beyond-end commits-without-members confusable-instance-ids coordinator-unavailable deleted-topics double-owners duplicate-instance-id empty-with-lag frequent-rebalances group-full growing-lag hidden-characters idle-group idle-members max-poll-exceeded missing-topics mixed-clients mixed-membership mixed-subscriptions more-members-than-partitions nothing-committed odd-state open-transaction offsets-expire-soon offsets-of-other-topics random-instance-id rebalancing records-lost refused-consumer session-timeout-advice session-too-short stalled-owner stalled-partition uneven-assignment unassigned-tasks unfinished-migration unowned-partitions unreadable-members history-duplicate-instance-id history-zombie-seat history-timeout-flapping history-seat-never-returns'; return ;;
+        --fail-on) _kgm_value words "$cur" 'error warning info never'; return ;;
         -b|--bootstrap-server|--bootstrap-servers) _kgm_value '' "$cur"; return ;;
         --command-config) _kgm_value 'file' "$cur"; return ;;
         -X) _kgm_value '' "$cur"; return ;;
@@ -272,7 +272,7 @@ _kgm() {
         --heartbeat-interval) _kgm_value '' "$cur"; return ;;
         --assignor) _kgm_value words "$cur" 'range roundrobin sticky cooperative-sticky consumer-uniform consumer-range'; return ;;
         --library) _kgm_value words "$cur" 'java librdkafka'; return ;;
-        --as) _kgm_value '' "$cur"; return ;;
+        --as) _kgm_value words "$cur" 'static dynamic'; return ;;
         --protocol) _kgm_value words "$cur" 'classic consumer'; return ;;
         --set) _kgm_value '' "$cur"; return ;;
         --kafka-version) _kgm_value '' "$cur"; return ;;
@@ -340,7 +340,7 @@ _kgm() {
         --library) _kgm_value words "$cur" 'java librdkafka'; return ;;
         --restart-times) _kgm_value '' "$cur"; return ;;
         --history) _kgm_value 'folder' "$cur"; return ;;
-        --minimise|--minimize) _kgm_value '' "$cur"; return ;;
+        --minimise|--minimize) _kgm_value words "$cur" 'stopped handovers rebalances duration'; return ;;
         --max-duration) _kgm_value '' "$cur"; return ;;
         --max-unavailable) _kgm_value '' "$cur"; return ;;
         --keep-consuming) _kgm_value '' "$cur"; return ;;
@@ -537,7 +537,7 @@ _kgm() {
         case $prev in
         --every) _kgm_value '' "$cur"; return ;;
         --most-records) _kgm_value '' "$cur"; return ;;
-        --format) _kgm_value '' "$cur"; return ;;
+        --format) _kgm_value words "$cur" 'parquet delta'; return ;;
         --source) _kgm_value '' "$cur"; return ;;
         --store|--out) _kgm_value 'folder' "$cur"; return ;;
         --since) _kgm_value '' "$cur"; return ;;
@@ -559,7 +559,7 @@ _kgm() {
         ;;
     'history build')
         case $prev in
-        --format) _kgm_value '' "$cur"; return ;;
+        --format) _kgm_value words "$cur" 'parquet delta'; return ;;
         --source) _kgm_value '' "$cur"; return ;;
         --store|--out) _kgm_value 'folder' "$cur"; return ;;
         --since) _kgm_value '' "$cur"; return ;;
@@ -583,7 +583,7 @@ _kgm() {
         case $prev in
         -g|--group) _kgm_value 'groups' "$cur"; return ;;
         --match) _kgm_value '' "$cur"; return ;;
-        --cause) _kgm_value '' "$cur"; return ;;
+        --cause) _kgm_value words "$cur" 'join leave session-expiry max-poll admin-removal departure bounce replacement subscription-change cooperative-round probing delay-ended topology-change partition-change assignor-change metadata-change rejoin coordinator-move conversion all-gone sync-timeout unfinished-rounds unknown'; return ;;
         --source) _kgm_value '' "$cur"; return ;;
         --store|--out) _kgm_value 'folder' "$cur"; return ;;
         --since) _kgm_value '' "$cur"; return ;;

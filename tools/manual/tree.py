@@ -28,9 +28,10 @@ _WORDS = {
     "state": ("stable", "empty", "dead", "preparingrebalance", "completingrebalance", "assigning", "reconciling"),
     "assignor": ("range", "roundrobin", "sticky", "cooperative-sticky", "consumer-uniform", "consumer-range"),
     "library": ("java", "librdkafka"),
-    "protocol": ("classic", "consumer"),
+    "conditions": ("stable", "settled", "empty"),
 }
-_ALTERNATIVES = re.compile(r"[\w.-]+(?: \| [\w.-]+)+")
+#: The values that a help text lists, unless the last one is only the beginning of a value (`segments:DIR`).
+_ALTERNATIVES = re.compile(r"[\w-]+(?:\.[\w-]+)*(?: \| [\w-]+(?:\.[\w-]+)*)+(?![\w=<-]|:\S)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,10 +179,15 @@ def _argument(argument: click.Argument) -> Parameter:
 
 def _kind(parameter: click.Parameter, help_text: str) -> tuple[str, tuple[str, ...]]:
     """(kind, words) of a value."""
+    from kgm.history.causes.verdict import Cause
+    from kgm.operations.doctor.check_names import CHECK_NAMES
+
     name, metavar = parameter.name or "", (parameter.metavar or "").strip("[].")
     if isinstance(parameter.type, click.Choice):
         return "words", tuple(map(str, parameter.type.choices))
-    alternatives = _ALTERNATIVES.match(help_text)
+    if name in ("check", "cause"):
+        return "words", CHECK_NAMES if name == "check" else tuple(Cause)
+    alternatives = _ALTERNATIVES.search(help_text)
     if alternatives:
         return "words", tuple(alternatives[0].split(" | "))
     if metavar in _BY_METAVAR:

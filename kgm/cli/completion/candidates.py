@@ -45,7 +45,7 @@ def candidates(arguments: Sequence[str], environment: Mapping[str, str]) -> list
     if shell == "fish":
         current, words = _unquoted(rest[0])[0], rest[1:]
         head, start = _split_list(_value(current)[1], is_list=kind.endswith(","))
-        names = _names(kind, words, environment)
+        names = _without(_names(kind, words, environment), head)
         return _matching(names, start, lambda name: head + name)
     return _matching(_names(kind, rest, environment), "", str)
 
@@ -55,7 +55,7 @@ def _for_bash(kind: str, line: str, breaks: str, environment: Mapping[str, str])
     plain, quote = _unquoted(raw)
     option, value = _value(plain)
     head, start = _split_list(value, is_list=kind.endswith(","))
-    names = _names(kind, [_unquoted(word)[0] for word in words], environment)
+    names = _without(_names(kind, [_unquoted(word)[0] for word in words], environment), head)
     # bash replaces only what follows the last place where it splits words.
     kept = "" if quote else _unquoted(_before_last_break(raw, breaks))[0]
 
@@ -66,6 +66,11 @@ def _for_bash(kind: str, line: str, breaks: str, environment: Mapping[str, str])
 
     fitting = [name for name in names if _fits(head + name, quote)]
     return _matching(fitting, start, shown)
+
+
+def _without(names: Iterable[str], head: str) -> list[str]:
+    """The names that are not in the list already, as far as it was typed: `a,b,`."""
+    return [name for name in names if f",{name}," not in f",{head}"]
 
 
 def _matching(names: Iterable[str], start: str, shown: Callable[[str], str]) -> list[str]:

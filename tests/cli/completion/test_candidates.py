@@ -70,10 +70,12 @@ def test_described_names_are_offered(home):
     assert zsh(home, "identities,", "simulate-bounce", "--group=payments", "--remove", "") == ["dyn-1", "p-1", "p-2"]
     assert zsh(home, "instance-ids,", "remove-members", "-i", "") == []
     assert bash(home, "groups", "kgm describe pa") == ["payments"]
-    assert bash(home, "instance-ids,", "kgm remove-members payments -i p-1,") == ["p-1,p-1", "p-1,p-2"]
+    assert bash(home, "instance-ids,", "kgm remove-members payments -i p-1,") == [
+        "p-1,p-2"
+    ]  # what is listed is not offered again
+    assert bash(home, "instance-ids,", "kgm remove-members payments -i p-2,x,p-1,") == []
     assert candidates(["fish", "instance-ids,", "p-1,p", "kgm", "remove-members", "payments", "-i"], home) == [
-        "p-1,p-1",
-        "p-1,p-2",
+        "p-1,p-2"
     ]
 
 

@@ -63,6 +63,9 @@ def test_groups_ids_options_and_commands(name, tmp_path, home):
         assert shell.complete("kgm list --no-he") == ["list", "--no-headers"]
         assert shell.complete("kgm list -o nd") == ["list", "-o", "ndjson"]
         assert shell.complete("kgm config te") == ["config", "test"]
+        assert shell.complete("kgm doctor --fail-on warn") == ["doctor", "--fail-on", "warning"]
+        assert shell.complete("kgm doctor --check stalled-o") == ["doctor", "--check", "stalled-owner"]
+        assert shell.complete("kgm watch payments --until bo") == ["watch", "payments", "--until", "bounced"]
         assert shell.complete("kgm describe --group=pay")[-1].endswith("payments")
         assert shell.complete("kgm describe nosuch") == ["describe", "nosuch"]
         assert shell.complete("kgm describe -b other:1 pay") == ["describe", "-b", "other:1", "pay"]

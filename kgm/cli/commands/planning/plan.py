@@ -76,7 +76,7 @@ def plan(
         str,
         typer.Option(
             "--minimise", "--minimize", metavar="WHAT",
-            help="What to minimize: stopped | handovers (or moves) | rebalances | duration.",
+            help="What to minimize: stopped | handovers | rebalances | duration.",
         ),
     ] = "handovers",
     max_duration: Annotated[
