@@ -69,9 +69,20 @@ def warnings() -> Iterator[str]:
     yield from list(_warnings)
 
 
-def again_with(*added: str) -> str:
-    """The command line with options added, ready to paste into a shell."""
-    return shell_line(["kgm", *_words, *added, *_inferred])
+def again_with(*added: str, read: Sequence[str] = ()) -> str:
+    """The command line with options added, ready to paste into a shell. read: words instead of `--from-file -`, for
+    what was read from standard input, which has ended."""
+    return shell_line(["kgm", *_without_stdin(read), *added, *_inferred])
+
+
+def _without_stdin(read: Sequence[str]) -> Iterator[str]:
+    words = iter(_words)
+    for word in words:
+        following = next(words, None) if word == "--from-file" else None
+        if word == "--from-file=-" or following == "-":
+            yield from read
+        else:
+            yield from (word,) if following is None else (word, following)
 
 
 def with_cluster(text: str) -> str:

@@ -220,6 +220,14 @@ def test_a_hint_names_a_cluster_that_only_reads_take_from_the_environment(typed,
     assert "h:1" not in invocation.with_cluster("kgm remove-members g")
 
 
+@pytest.mark.parametrize("typed", [["--from-file", "-"], ["--from-file=-"]])
+def test_a_command_to_paste_does_not_read_what_has_been_read(typed):
+    invocation.remember(["remove-members", "g", *typed, "--yes"])
+    assert invocation.again_with("-x", read=["-i", "a b"]) == "kgm remove-members g -i 'a b' --yes -x"
+    invocation.remember(["remove-members", "g", "--from-file", "ids", "--yes"])
+    assert invocation.again_with(read=["-i", "a"]) == "kgm remove-members g --from-file ids --yes"
+
+
 @pytest.mark.slow
 def test_the_command_that_a_refusal_prints_does_what_it_says(server, group, form, capsys):  # noqa: F811
     form("-a\x1b", "b")

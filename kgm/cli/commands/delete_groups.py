@@ -172,7 +172,7 @@ class _Run(ChangeRun["PreparedDeletion", "DeletionResult"]):
         if refused and all(one.impediment is None for one in refused):
             if any(prepared.idleness[one].verdict is IdleVerdict.ACTIVE for one in refused):
                 return "wait, or state a shorter --idle-for if these offsets are no longer needed"
-            sure = invocation.again_with("--assume-idle")
+            sure = invocation.again_with("--assume-idle", read=self._request.group_ids)
             return f"make sure that nothing commits there (kgm history offsets GROUP); if you know that: {sure}"
         allowed = dict.fromkeys(one.group_id for one, text in why.items() if text is None)
         if 0 < len(allowed) <= _MOST_NAMES and not self._request.is_of_offsets:

@@ -180,19 +180,32 @@ class _Run(ChangeRun["PreparedRemoval", "MemberResult"]):
         from kgm.text.durations import show_duration
 
         flags = missing_flags(self._request, prepared.plan, prepared.guard)
-        command = invocation.again_with(*flags)
+        read = self._read_words(prepared)
+        command = invocation.again_with(*flags, read=read)
         if flags == ("--allow-live",):
             return f"stop the process first; to remove it although it is alive: {command}"
         window_ms = proof_window_ms(prepared.plan, prepared.guard)
         surer = (
             ""
             if window_ms is None
-            else f", or watch longer: {invocation.again_with('--guard-window', show_duration(window_ms))}"
+            else f", or watch longer: {invocation.again_with('--guard-window', show_duration(window_ms), read=read)}"
         )
         return (
             "make sure that the process does not run (systemctl is-active, kubectl get pod); "
             f"if you know that it has stopped: {command}{surer}"
         )
+
+    def _read_words(self, prepared: PreparedRemoval) -> list[str]:
+        """The options that name the ids of `--from-file`."""
+        from kgm.text.braces import as_list
+
+        read = [one for one in prepared.plan.targets if one.id in self._request.identities]
+        static = [one.instance_id for one in read if one.instance_id is not None]
+        dynamic = [one.id for one in read if one.instance_id is None]
+        return [
+            *(["--instance-ids", as_list(static)] if static else []),
+            *(["--member-ids", as_list(dynamic)] if dynamic else []),
+        ]
 
     def _lines(self, prepared: PreparedRemoval) -> list[str]:
         from kgm.text.wording import moves_text, partitions_text

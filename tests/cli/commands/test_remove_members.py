@@ -236,6 +236,18 @@ def test_ids_from_standard_input(remove, form, monkeypatch):  # noqa: F811
 
 
 @pytest.mark.slow
+def test_a_hint_names_the_ids_from_standard_input(remove, form, monkeypatch):  # noqa: F811
+    """Standard input has ended: `--from-file -` would read nothing from it."""
+    form("a", "b", "c")
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a\nb\n")))
+    code, document, err = remove("--from-file", "-", "--yes", quick=["--guard-window", "100ms"])
+    assert (code, {result for _, result, _ in shown(document)}) == (6, {"refused"})
+    (hint,) = (line for line in err.splitlines() if line.startswith("hint: "))
+    assert "--from-file" not in hint
+    assert "--instance-ids a,b" in hint
+
+
+@pytest.mark.slow
 def test_without_a_terminal_it_refuses(remove, proxy, group, form):  # noqa: F811
     form("a", "b")
     code, document, err = remove("--instance-ids", "a")
