@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from kgm.client import AdminClient
     from kgm.operations.rollout.commands.template import CommandTarget
     from kgm.operations.rollout.events import RolloutEvent
-    from kgm.operations.rollout.progress import RecordedRollout
-    from kgm.operations.rollout.rollout import RolloutReport
+    from kgm.operations.rollout.progress import RecordedRollout, RolloutReport
     from kgm.operations.rollout.session import PlannedRollout
     from kgm.operations.rollout.spec import RolloutStep
 
@@ -179,7 +178,7 @@ def _item(
     return {
         "at": None, "group_id": group_id, "event": event, "step": step, "steps": steps, "text": text,
         "identity": identity, "command": None if command is None else list(command), "result": None, "foretold": None,
-        "observed": None,
+        "observed": None, "as_predicted": None,
     }  # fmt: skip
 
 

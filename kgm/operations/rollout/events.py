@@ -31,7 +31,8 @@ class RolloutEventKind(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RolloutEvent:
     """One event. step: from 1; None if it is about the whole rollout. argv: the command's words when it starts; result:
-    None until it has ended."""
+    None until it has ended. as_predicted: of what happened in a step, and of the end: whether everything happened as
+    predicted; None if that is not known, and for other events."""
 
     at_ms: int
     group_id: str
@@ -44,6 +45,7 @@ class RolloutEvent:
     result: CommandResult | None = None
     expected: StepExpectation | None = None
     observed: StepCounts | None = None
+    as_predicted: bool | None = None
 
     def to_json(self) -> Mapping[str, Any]:
         """Everything but the time and the group, as in the journal and in NDJSON."""
@@ -58,6 +60,7 @@ class RolloutEvent:
             "result": None if self.result is None else self.result.to_json(),
             "foretold": expected,
             "observed": None if self.observed is None else self.observed.to_json(),
+            "as_predicted": self.as_predicted,
         }
 
 

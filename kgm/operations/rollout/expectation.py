@@ -161,6 +161,20 @@ class StepCounts:
             "handovers_exact": self.handovers_exact,
         }
 
+    @classmethod
+    def from_json(cls, data: Any) -> StepCounts:
+        """Raises KeyError, TypeError or ValueError for data that `to_json` did not write."""
+        doubt = data["rebalances_doubt"]
+        bound, _, why = ("", "", "") if doubt is None else str(doubt).partition(": ")
+        if bound not in ("", "at least", "at most"):
+            raise ValueError(f"{doubt!r} is not a doubt")
+        return cls(
+            rebalances=operator.index(data["rebalances"]),
+            handovers=operator.index(data["handovers"]),
+            rebalances_doubt=None if doubt is None else CountDoubt(bound=bound, why=why),
+            handovers_exact=bool(data["handovers_exact"]),
+        )
+
 
 def excess(counts: StepCounts, expected: StepExpectation, what: str) -> list[str]:
     """What certainly exceeds the prediction, in words. what: the part of the rollout, for the texts."""

@@ -13,6 +13,8 @@ write to, and only with the plan and the commands of the first run, of which it 
     command-end       its result
     removal-begin     a LeaveGroup is about to be sent
     removal-end       its results
+    acknowledged      the group when an operator resumed the step after a failure or a deviation that kgm had reported,
+                      and what had happened in the step until then
     step-end          what happened
     stop              why the rollout has stopped; resume: it continues; done: it is complete"""
 
@@ -56,6 +58,7 @@ class JournalKind(StrEnum):
     COMMAND_END = "command-end"
     REMOVAL_BEGIN = "removal-begin"
     REMOVAL_END = "removal-end"
+    ACKNOWLEDGED = "acknowledged"
     STEP_END = "step-end"
     STOP = "stop"
     RESUME = "resume"

@@ -26,6 +26,16 @@ class MissedTime:
     consumers: Mapping[tuple[str, int], str]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Acknowledgement:
+    """What an operator has acknowledged of a step by resuming it after kgm had reported that it failed or deviated.
+
+    group: as it was then; counts: what had happened in the step until then, as far as it is known."""
+
+    group: GroupSnapshot
+    counts: StepCounts
+
+
 def missed_between(before: GroupSnapshot, now: GroupSnapshot, recorded: Sequence[GroupSnapshot]) -> MissedTime:
     """What happened between two descriptions. recorded: what the log has of the group, oldest first."""
     is_classic = now.type == "classic"

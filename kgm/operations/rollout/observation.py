@@ -17,7 +17,7 @@ from kgm.model.changes import by_identity, knows_owners, owned
 from kgm.model.errors import KgmError
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.operations.rollout.expectation import StepCounts
-from kgm.operations.rollout.missed import missed_between
+from kgm.operations.rollout.missed import Acknowledgement, missed_between
 from kgm.operations.rollout.spec import RolloutStep, StepKind
 from kgm.operations.watch.conditions import Condition, Subject, parse_condition
 from kgm.operations.watch.events import EventKind, GroupEvent
@@ -37,6 +37,7 @@ from kgm.text.wording import many
 SETTLED: Final = parse_condition("settled")
 #: The longest time to wait for a rebalance that a group will start on its own.
 _LATEST_MS: Final = 3_600_000
+_NOTHING: Final = StepCounts(rebalances=0, handovers=0)
 #: The events to report while a step runs.
 _TOLD = (
     EventKind.UNREACHABLE, EventKind.REACHABLE, EventKind.COORDINATOR, EventKind.GONE, EventKind.NOTE, EventKind.JOINED,
@@ -54,10 +55,11 @@ class RolloutPoller(Poller, Protocol):
 class StepView:
     """The group before the step, and what has happened to its members since.
 
-    base: the group before the step, or as an operator has seen it since then. bystanders: the member ids of members
-    that are not part of the step, by identity. wanted_members: how many members the group should have at the end; None:
-    that is no longer known. is_away: whether the members of the step should be gone now, although they will be back.
-    replacements: how often each static member got a new member id."""
+    base: the group before the step, or as an operator has acknowledged it since then. bystanders: the member ids of
+    members that are not part of the step, by identity. wanted_members: how many members the group should have at the
+    end; None: that is no longer known. is_away: whether the members of the step should be gone now, although they will
+    be back. replacements: how often each static member got a new member id. missed: what happened since `base` while
+    kgm was not running; acknowledged: what had happened in the step before that."""
 
     step: RolloutStep
     before: GroupSnapshot
@@ -67,7 +69,8 @@ class StepView:
     counts_before: StepCounts
     is_away: bool = False
     replacements: dict[str, int] = field(default_factory=dict)
-    missed: StepCounts = field(default_factory=lambda: StepCounts(rebalances=0, handovers=0))
+    missed: StepCounts = _NOTHING
+    acknowledged: StepCounts = _NOTHING
 
 
 class GroupObservation:
@@ -132,42 +135,50 @@ class GroupObservation:
     def begin(self, step: RolloutStep) -> GroupSnapshot:
         """Begin a step with the group as it was last described; there must be a description."""
         assert self.latest is not None
-        self.view = StepView(
-            step=step,
-            before=self.latest,
-            base=self.latest,
-            bystanders=_bystanders(self.latest, step),
-            wanted_members=_wanted_members(self.latest, step),
-            counts_before=self._totals(),
-        )
-        return self.latest
-
-    def resume(self, step: RolloutStep, before: GroupSnapshot, *, is_acknowledged: bool) -> None:
-        """Resume a step that an earlier run has begun: what has happened since is taken from the descriptions before
-        and now, and from the log, as far as they show it. is_acknowledged: an operator has seen what happened, so it
-        does not count."""
-        latest = self.latest
-        assert latest is not None
-        missed = StepCounts(rebalances=0, handovers=0)
-        if not is_acknowledged:
-            recorded = self._poller.read_back().get(self.watched.group_id, ())
-            between = missed_between(before, latest, [one.group for one in recorded])
-            missed = between.counts
-            # A partition without a consumer now is handed over when it gets another one than it had.
-            self.watched.baseline = self.watched.baseline or before
-            self.watched.consumers = {**between.consumers}
-        old, new = by_identity(before), by_identity(latest)
-        base = latest if is_acknowledged else before
+        before = self.latest
         self.view = StepView(
             step=step,
             before=before,
-            base=base,
-            bystanders=_bystanders(base, step),
-            wanted_members=None if is_acknowledged else _wanted_members(before, step),
+            base=before,
+            bystanders=_bystanders(before, step),
+            wanted_members=_wanted_members(before, step),
+            counts_before=self._totals(),
+        )
+        return before
+
+    def resume(
+        self, step: RolloutStep, before: GroupSnapshot, acknowledged: Acknowledgement | None = None, *,
+        is_acknowledged: bool,
+    ) -> Acknowledgement | None:  # fmt: skip
+        """Resume a step that an earlier run has begun: what has happened since is taken from the descriptions before
+        and now, and from the log, as far as they show it. acknowledged: what the operator has acknowledged of the step
+        before. is_acknowledged: the operator has seen that it failed or deviated, so what has happened until now is
+        reported, but no longer compared with the prediction. Returns what is acknowledged now; None: nothing."""
+        latest = self.latest
+        assert latest is not None
+        since = before if acknowledged is None else acknowledged.group
+        recorded = self._poller.read_back().get(self.watched.group_id, ())
+        between = missed_between(since, latest, [one.group for one in recorded])
+        # A partition without a consumer now is handed over when it gets another one than it had.
+        self.watched.baseline = self.watched.baseline or since
+        self.watched.consumers = {**between.consumers}
+        missed, counts = between.counts, _NOTHING if acknowledged is None else acknowledged.counts
+        if is_acknowledged:
+            acknowledged = Acknowledgement(group=latest, counts=counts.plus(missed))
+            since, missed, counts = acknowledged.group, _NOTHING, acknowledged.counts
+        old, new = by_identity(before), by_identity(latest)
+        self.view = StepView(
+            step=step,
+            before=before,
+            base=since,
+            bystanders=_bystanders(since, step),
+            wanted_members=None if acknowledged is not None else _wanted_members(before, step),
             counts_before=self._totals(),
             replacements={name: 1 for name in old.keys() & new.keys() if old[name].member_id != new[name].member_id},
             missed=missed,
+            acknowledged=counts,
         )
+        return acknowledged
 
     def _totals(self) -> StepCounts:
         watched = self.watched
@@ -179,7 +190,7 @@ class GroupObservation:
         )
 
     def counts(self) -> StepCounts:
-        """What has happened since the step began."""
+        """What has happened since the step began, without what an operator has acknowledged."""
         view = self._view()
         totals = self._totals()
         since = replace(
@@ -188,6 +199,10 @@ class GroupObservation:
             handovers=totals.handovers - view.counts_before.handovers,
         )
         return since.plus(view.missed)
+
+    def all_counts(self) -> StepCounts:
+        """What has happened since the step began."""
+        return self._view().acknowledged.plus(self.counts())
 
     def _view(self) -> StepView:
         assert self.view is not None

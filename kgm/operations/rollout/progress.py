@@ -6,20 +6,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from kgm.model.errors import UsageError
+from kgm.model.errors import ConditionNotMet, KgmError, UsageError
 from kgm.model.snapshot import GroupSnapshot
 from kgm.model.snapshot_json import snapshot_from_json
 from kgm.operations.rollout.commands.processes import process_mark
-from kgm.operations.rollout.expectation import StepCounts, StepExpectation
+from kgm.operations.rollout.expectation import StepCounts, StepExpectation, excess, unknown_because
 from kgm.operations.rollout.journal import JournalKind, JournalLine, PlanMark
+from kgm.operations.rollout.missed import Acknowledgement
 from kgm.operations.rollout.spec import RolloutSpec, RolloutStep
 from kgm.text.wording import many
 
 #: The kinds of lines that must be about the next step.
 _OF_A_STEP: Final = (
     JournalKind.STEP_BEGIN, JournalKind.COMMAND_BEGIN, JournalKind.COMMAND_STARTED, JournalKind.COMMAND_END,
-    JournalKind.REMOVAL_BEGIN, JournalKind.REMOVAL_END, JournalKind.STEP_END,
+    JournalKind.REMOVAL_BEGIN, JournalKind.REMOVAL_END, JournalKind.ACKNOWLEDGED, JournalKind.STEP_END,
 )  # fmt: skip
+#: What kgm exits with after a signal is more than this: 128 and the signal's number.
+_NO_SIGNAL: Final = 128
 
 
 @dataclass(slots=True, kw_only=True)
@@ -43,13 +46,15 @@ class BegunCommand:
 @dataclass(slots=True, kw_only=True)
 class OpenStep:
     """A step that has begun but is not over. stops: the commands that stop members which are then removed and started
-    again, by identity; commands: all other commands, by identity."""
+    again, by identity; commands: all other commands, by identity. acknowledged: None if the operator has not resumed it
+    after a failure or a deviation."""
 
     before: GroupSnapshot
     expected: StepExpectation
     commands: dict[str, BegunCommand] = field(default_factory=dict)
     stops: dict[str, BegunCommand] = field(default_factory=dict)
     has_removed: bool = False
+    acknowledged: Acknowledgement | None = None
 
     def begun(self, *, is_stop: bool) -> dict[str, BegunCommand]:
         return self.stops if is_stop else self.commands
@@ -67,8 +72,10 @@ class RolloutProgress:
     was planned. overall: the prediction for all steps; None once an operator has resumed a rollout that had stopped,
     for example because it had deviated from the prediction.
 
-    was_stopped: whether kgm stopped it and reported that, rather than being killed. has_run: whether a command has
-    begun in any step. is_over: whether the rollout is complete, or was aborted."""
+    was_stopped: whether kgm stopped it because of a failure or a deviation and reported that, so that resuming it
+    acknowledges what has happened; that it was killed, or interrupted by a signal, tells the operator nothing.
+    deviations: where the group has deviated from the prediction, in words, although the rollout continues. has_run:
+    whether a command has begun in any step. is_over: whether the rollout is complete, or was aborted."""
 
     left: GroupSnapshot
     overall: StepExpectation | None
@@ -76,8 +83,42 @@ class RolloutProgress:
     totals: StepCounts = field(default_factory=lambda: StepCounts(rebalances=0, handovers=0))
     open_step: OpenStep | None = None
     was_stopped: bool = False
+    deviations: list[str] = field(default_factory=list)
     has_run: bool = False
     is_over: bool = False
+
+    @property
+    def as_predicted(self) -> bool | None:
+        """Whether everything has happened as predicted; None if that is not known."""
+        return None if not self.deviations and self.totals.unknown_because is not None else not self.deviations
+
+    @property
+    def how_predicted(self) -> str:
+        """The same in words, after how many steps there were."""
+        if self.deviations:
+            return f"done, not as predicted {' and '.join(self.deviations)}"
+        return "as predicted" if self.as_predicted else "done, as predicted as far as kgm could see"
+
+    @property
+    def _place(self) -> str:
+        return f"{'before' if self.open_step is None else 'in'} step {self.steps_done + 1}"
+
+    def deviate(self) -> None:
+        """Note that the group has deviated from the prediction in the step that is open, or before the next one."""
+        if self._place not in self.deviations:
+            self.deviations.append(self._place)
+
+    def judge(self, counts: StepCounts) -> bool | None:
+        """Whether everything in the open step has happened as predicted, which is noted; None if that is not known.
+        counts: what happened in all. More than was predicted has been acknowledged, or it would have stopped the
+        rollout."""
+        assert self.open_step is not None
+        expected = self.open_step.expected
+        if excess(counts, expected, self._place):
+            self.deviate()
+        if self._place in self.deviations:
+            return False
+        return None if unknown_because(counts, expected) is not None else True
 
     def how_far(self, steps: Sequence[RolloutStep]) -> str:
         """Which of the steps are done or have begun, in words."""
@@ -85,6 +126,24 @@ class RolloutProgress:
         if self.steps_done < len(steps) and self.open_step is not None:
             text += f"; step {self.steps_done + 1} ({', '.join(steps[self.steps_done].members)}) has begun"
         return text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RolloutReport:
+    """How a rollout ended. error: None if nothing stopped it. interrupted_code: what kgm exits with because it was
+    interrupted; None if it was not."""
+
+    steps_done: int
+    steps: int
+    totals: StepCounts
+    error: KgmError | None = None
+    interrupted_code: int | None = None
+
+    @property
+    def exit_code(self) -> int:
+        if self.interrupted_code is not None:
+            return self.interrupted_code
+        return 0 if self.error is None else self.error.exit_code
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,6 +220,7 @@ def _apply(progress: RolloutProgress, kind: JournalKind, data: Mapping[str, Any]
             progress.open_step = OpenStep(
                 before=snapshot_from_json(data["group"]), expected=StepExpectation.from_json(data["foretold"])
             )
+            progress.was_stopped = False
         case JournalKind.COMMAND_BEGIN:
             progress.has_run = True
             if step is not None and not data["is_on_failure"]:
@@ -180,20 +240,34 @@ def _apply(progress: RolloutProgress, kind: JournalKind, data: Mapping[str, Any]
         case JournalKind.REMOVAL_END:
             if step is not None:
                 step.has_removed = True
+        case JournalKind.ACKNOWLEDGED:
+            if step is not None:
+                step.acknowledged = Acknowledgement(
+                    group=snapshot_from_json(data["group"]), counts=StepCounts.from_json(data["observed"])
+                )
+            progress.was_stopped = False
         case JournalKind.STEP_END:
-            observed = data["observed"]
+            if data.get("as_predicted") is False:
+                progress.deviate()
             progress.steps_done += 1
             progress.open_step, progress.was_stopped = None, False
             progress.left = snapshot_from_json(data["group"])
-            counts = StepCounts(rebalances=_of(int, observed["rebalances"]), handovers=_of(int, observed["handovers"]))
-            progress.totals = progress.totals.plus(counts)
+            progress.totals = progress.totals.plus(StepCounts.from_json(data["observed"]))
         case JournalKind.STOP:
-            progress.was_stopped, progress.is_over = True, _of(bool, data["is_final"])
-            progress.overall = None
+            _stop(progress, _of(int, data["exit_code"]))
+            progress.is_over = _of(bool, data["is_final"])
         case JournalKind.RESUME:
             pass
         case JournalKind.DONE:
             progress.is_over = True
+
+
+def _stop(progress: RolloutProgress, exit_code: int) -> None:
+    if exit_code > _NO_SIGNAL:
+        return
+    progress.was_stopped, progress.overall = True, None
+    if exit_code == ConditionNotMet.exit_code:
+        progress.deviate()
 
 
 def _begun(step: OpenStep, data: Mapping[str, Any]) -> dict[str, BegunCommand]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, NoReturn
 
 from kgm.model.changes import owned
@@ -16,17 +15,11 @@ from kgm.operations.rollout import removal
 from kgm.operations.rollout.command_batch import CommandBatch
 from kgm.operations.rollout.commands.template import CommandTemplate
 from kgm.operations.rollout.events import RolloutEvent, RolloutEventKind
-from kgm.operations.rollout.expectation import (
-    StepCounts,
-    StepExpectation,
-    excess,
-    other_owners,
-    shortfall,
-    unknown_because,
-)
+from kgm.operations.rollout.expectation import StepExpectation, excess, other_owners, shortfall, unknown_because
 from kgm.operations.rollout.journal import JournalKind, UnwrittenLineError, resume_command
+from kgm.operations.rollout.missed import Acknowledgement
 from kgm.operations.rollout.observation import SETTLED, changed_since, next_rebalance_ms
-from kgm.operations.rollout.progress import OpenStep, RolloutProgress, without_offsets
+from kgm.operations.rollout.progress import OpenStep, RolloutProgress, RolloutReport, without_offsets
 from kgm.operations.rollout.spec import OnFailure, RolloutSpec, RolloutStep, StepKind
 from kgm.operations.rollout.targets import targets_of
 from kgm.operations.rollout.tools import RolloutTools
@@ -41,24 +34,6 @@ _SESSION_TIMEOUT_MS: Final = 45_000
 _REBALANCE_TIMEOUT_MS: Final = 300_000
 _MOST_FACTS: Final = 20
 _EMPTY: Final = "Empty"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RolloutReport:
-    """How a rollout ended. error: None if everything happened as predicted. interrupted_code: what kgm exits with
-    because it was interrupted; None if it was not."""
-
-    steps_done: int
-    steps: int
-    totals: StepCounts
-    error: KgmError | None = None
-    interrupted_code: int | None = None
-
-    @property
-    def exit_code(self) -> int:
-        if self.interrupted_code is not None:
-            return self.interrupted_code
-        return 0 if self.error is None else self.error.exit_code
 
 
 class Rollout:
@@ -95,11 +70,11 @@ class Rollout:
         while self._progress.steps_done < len(self._spec.steps):
             self._number = self._progress.steps_done + 1
             self._step(self._spec.steps[self._progress.steps_done])
-        totals = self._progress.totals
-        self._journal.write(JournalKind.DONE, observed=totals.to_json())
+        progress = self._progress
+        self._journal.write(JournalKind.DONE, observed=progress.totals.to_json())
         self._number = 0
-        held = "as predicted" if totals.unknown_because is None else "done, as predicted as far as kgm could see"
-        self._emit(RolloutEventKind.DONE, f"{many(len(self._spec.steps), 'step')} {held}: {totals}", observed=totals)
+        text = f"{many(progress.steps_done, 'step')} {progress.how_predicted}: {progress.totals}"
+        self._emit(RolloutEventKind.DONE, text, observed=progress.totals, as_predicted=progress.as_predicted)
 
     def _emit(self, kind: RolloutEventKind, text: str, **more: Any) -> None:
         self._tools.observer.show(
@@ -183,7 +158,7 @@ class Rollout:
         if step.kind is StepKind.STOP and step.remove and not opened.has_removed:
             self._remove(step, opened)
         self._settle()
-        self._end(step)
+        self._end(step, opened)
 
     def _taken_over(
         self, step: RolloutStep, opened: OpenStep, template: CommandTemplate, *, is_stop: bool
@@ -240,6 +215,7 @@ class Rollout:
         self._emit(RolloutEventKind.STEP, names)
         self._emit(RolloutEventKind.PREDICTED, f"{expected}", expected=expected)
         opened = self._progress.open_step = OpenStep(before=before, expected=expected)
+        self._progress.was_stopped = False
         return opened
 
     def _check_unchanged(self) -> None:
@@ -273,10 +249,24 @@ class Rollout:
             self._watch_until(lambda: self._is_at_rest(step), self._timeout_ms(opened.before))
         if self._observation.latest is None:
             self._check_unchanged()
-        self._observation.resume(step, opened.before, is_acknowledged=self._progress.was_stopped)
+        opened.acknowledged = self._observation.resume(
+            step, opened.before, opened.acknowledged, is_acknowledged=self._progress.was_stopped
+        )
+        if self._progress.was_stopped and opened.acknowledged is not None:
+            self._acknowledge(opened.acknowledged)
         self._expected = opened.expected
         self._emit(RolloutEventKind.PREDICTED, f"{opened.expected}", expected=opened.expected)
         self._check_deviations()
+
+    def _acknowledge(self, acknowledged: Acknowledgement) -> None:
+        """Write what the operator acknowledges to the journal: what happens from now on is compared with the
+        prediction, also if kgm is killed or interrupted."""
+        group, counts = acknowledged.group, acknowledged.counts
+        self._journal.write(
+            JournalKind.ACKNOWLEDGED, step=self._number, group=without_offsets(group), observed=counts.to_json()
+        )
+        self._progress.was_stopped = False
+        self._emit(RolloutEventKind.NOTE, f"resuming acknowledges what has happened in the step: {counts}")
 
     def _is_settled(self) -> bool:
         latest = self._observation.latest
@@ -390,7 +380,7 @@ class Rollout:
             self._emit(RolloutEventKind.NOTE, SETTLED.check(latest).seen)
         return due_ms if self._spec.limits.step_timeout_ms is None else 0
 
-    def _end(self, step: RolloutStep) -> None:
+    def _end(self, step: RolloutStep, opened: OpenStep) -> None:
         """Compare with the prediction, wait for the pause, and record in the journal that the step is over."""
         observation, expected = self._observation, self._expected
         latest = observation.latest
@@ -404,24 +394,31 @@ class Rollout:
                 facts=["--accept-unseen continues with what was seen, also with --resume"],
                 group_id=self._spec.group_id,
             )
-        if step.comes_back and not self._progress.was_stopped:
-            different = other_owners(owned(latest), expected)
-            if different is not None:
+        different = other_owners(owned(latest), expected) if step.comes_back else None
+        if different is not None:
+            if opened.acknowledged is None:
                 self._deviate(f"after step {self._number}: {different}")
+            self._emit(RolloutEventKind.NOTE, different)
+            self._progress.deviate()
+        counts = observation.all_counts()
         for text in shortfall(counts, expected):
             self._emit(RolloutEventKind.NOTE, text)
-        self._emit(RolloutEventKind.OBSERVED, str(counts), observed=counts)
+        as_predicted = self._progress.judge(counts)
+        text = str(counts) if as_predicted is not False else f"{counts}, not as predicted, which --resume acknowledged"
+        self._emit(RolloutEventKind.OBSERVED, text, observed=counts, as_predicted=as_predicted)
         if self._number < len(self._spec.steps) and self._spec.pause_ms:
             self._watch_until(lambda: False, self._spec.pause_ms)
             latest = observation.latest or latest
-            counts = observation.counts()
+            counts = observation.all_counts()
+            as_predicted = self._progress.judge(counts)
         self._progress.totals = self._progress.totals.plus(counts)
         self._journal.write(
-            JournalKind.STEP_END, step=self._number, observed=counts.to_json(), group=without_offsets(latest)
-        )
+            JournalKind.STEP_END, step=self._number, observed=counts.to_json(), as_predicted=as_predicted,
+            group=without_offsets(latest),
+        )  # fmt: skip
         self._progress.left = latest
         self._progress.steps_done += 1
-        self._progress.open_step, self._progress.was_stopped = None, False
+        self._progress.open_step = None
         self._observation.view, self._expected, self._batch = None, None, None
 
     # -- the end

@@ -29,11 +29,12 @@ from kgm.operations.rollout.observation import SETTLED, GroupObservation, next_r
 from kgm.operations.rollout.progress import (
     RecordedRollout,
     RolloutProgress,
+    RolloutReport,
     recorded_rollout,
     without_offsets,
 )  # fmt: skip
 from kgm.operations.rollout.record import RolloutTrail
-from kgm.operations.rollout.rollout import Rollout, RolloutReport
+from kgm.operations.rollout.rollout import Rollout
 from kgm.operations.rollout.spec import OnFailure, RolloutCommands, RolloutLimits, RolloutSpec, steps_of
 from kgm.operations.rollout.targets import check_commands
 from kgm.operations.rollout.tools import RolloutTools

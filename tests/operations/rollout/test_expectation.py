@@ -45,6 +45,12 @@ def test_more_and_less(rebalances, handovers, more, less):
     assert counts.unknown_because is None
 
 
+@pytest.mark.parametrize("doubt", [None, AT_LEAST, AT_MOST])
+def test_counts_are_read_from_the_journal_as_they_were_written(doubt):
+    counts = StepCounts(rebalances=3, handovers=5, rebalances_doubt=doubt, handovers_exact=doubt is None)
+    assert StepCounts.from_json(json.loads(json.dumps(counts.to_json()))) == counts
+
+
 def test_a_task_of_kafka_streams_is_as_many_handovers_as_it_has_partitions():
     """A subtopology that joins two topics has two in each task."""
     one = application()

@@ -97,8 +97,13 @@ def test_handovers_while_nobody_looked_are_those_in_the_log(now, recorded, hando
     counts = observation.counts()
     assert counts.rebalances == (2 if now.generation is None else now.generation - 4)
     assert (counts.handovers, counts.handovers_exact) == (handovers, is_exact)
-    observation.resume(step, before, is_acknowledged=True)
+    acknowledged = observation.resume(step, before, is_acknowledged=True)
     assert (observation.counts().handovers, observation.counts().unknown_because) == (0, None)
+    assert (acknowledged.group, acknowledged.counts, observation.all_counts()) == (now, counts, counts)
+    later = GroupObservation("g", _Poller(now, recorded=recorded), VirtualTime())
+    later.poll()
+    assert later.resume(step, before, acknowledged, is_acknowledged=False) == acknowledged
+    assert (later.counts().rebalances, later.counts().handovers, later.all_counts()) == (0, 0, counts)
 
 
 def test_a_partition_without_a_consumer_when_kgm_goes_on_is_handed_over_to_the_next():

@@ -56,6 +56,7 @@ FORMS: Final[dict[str, dict[str, Any]]] = {
                     },
                     None,
                 ),
+                "as_predicted": "bool?",
             }
         ],
     }
