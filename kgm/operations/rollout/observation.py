@@ -37,6 +37,8 @@ from kgm.text.wording import many
 SETTLED: Final = parse_condition("settled")
 #: The longest time to wait for a rebalance that a group will start on its own.
 _LATEST_MS: Final = 3_600_000
+#: A member sends heartbeats at least this often in each session timeout, as Kafka recommends.
+_HEARTBEATS_IN_SESSION: Final = 3
 _NOTHING: Final = StepCounts(rebalances=0, handovers=0)
 #: The events to report while a step runs.
 _TOLD = (
@@ -57,9 +59,10 @@ class StepView:
 
     base: the group before the step, or as an operator has acknowledged it since then. bystanders: the member ids of
     members that are not part of the step, by identity. wanted_members: how many members the group should have at the
-    end; None: that is no longer known. is_away: whether the members of the step should be gone now, although they will
-    be back. replacements: how often each static member got a new member id. missed: what happened since `base` while
-    kgm was not running; acknowledged: what had happened in the step before that."""
+    end; None: that is no longer known. began_ms: since when kgm has watched the step, in ms since the epoch. is_away:
+    whether the members of the step should be gone now, although they will be back. replacements: how often each static
+    member got a new member id. missed: what happened since `base` while kgm was not running; acknowledged: what had
+    happened in the step before that."""
 
     step: RolloutStep
     before: GroupSnapshot
@@ -67,6 +70,7 @@ class StepView:
     bystanders: Mapping[str, str]
     wanted_members: int | None
     counts_before: StepCounts
+    began_ms: int
     is_away: bool = False
     replacements: dict[str, int] = field(default_factory=dict)
     missed: StepCounts = _NOTHING
@@ -132,10 +136,11 @@ class GroupObservation:
 
     # -- steps
 
-    def begin(self, step: RolloutStep) -> GroupSnapshot:
-        """Begin a step with the group as it was last described; there must be a description."""
+    def begin(self, step: RolloutStep, timeouts_ms: Mapping[str, tuple[int, int]]) -> GroupSnapshot:
+        """Begin a step with the group as it was last described, with these timeouts of its members, in the form of
+        `member_timeouts_ms`; there must be a description."""
         assert self.latest is not None
-        before = self.latest
+        before = self.latest.with_member_timeouts(timeouts_ms) if timeouts_ms else self.latest
         self.view = StepView(
             step=step,
             before=before,
@@ -143,6 +148,7 @@ class GroupObservation:
             bystanders=_bystanders(before, step),
             wanted_members=_wanted_members(before, step),
             counts_before=self._totals(),
+            began_ms=self._timekeeper.now_ms(),
         )
         return before
 
@@ -174,6 +180,7 @@ class GroupObservation:
             bystanders=_bystanders(since, step),
             wanted_members=None if acknowledged is not None else _wanted_members(before, step),
             counts_before=self._totals(),
+            began_ms=self._timekeeper.now_ms(),
             replacements={name: 1 for name in old.keys() & new.keys() if old[name].member_id != new[name].member_id},
             missed=missed,
             acknowledged=counts,
@@ -261,18 +268,31 @@ class GroupObservation:
         return found
 
     def expired(self) -> list[str]:
-        """Static members of the step whose session timed out before they came back, in words; without those that leave
-        the group when they are closed."""
+        """Static members of the step that are gone and did not come back in time, in words, with why as far as that is
+        known; without those that leave the group when they are closed."""
         view, latest = self._view(), self.latest
         if latest is None or view.step.kind is not StepKind.BOUNCE:
             return []
         now = by_identity(latest)
         return [
             f"the session of {name} has timed out before it came back"
+            if self._can_have_expired(member)
+            else f"{name} was removed from the group before it came back, or its session timed out"
             for name, member in sorted(by_identity(view.before).items())
             if name in view.step.members and member.group_instance_id is not None and name not in now
             if not self._why_gone(name)
         ]
+
+    def _can_have_expired(self, member: MemberSnapshot) -> bool:
+        """Whether a member that is gone can have been silent for a session timeout: its last heartbeat may be as much
+        older than the step as the next one was away."""
+        view, event = self._view(), self.watched.last_events.get(member.identity)
+        session_ms = view.before.session_of(member)
+        if event is None or event.kind is not EventKind.LEFT or session_ms is None:
+            return False  # it was gone when kgm resumed the step, or nobody knows how long its sessions are
+        # The record has the broker's clock: of the two times, neither of them too late.
+        gone_ms = event.at_ms if event.written_at_ms is None else min(event.at_ms, event.written_at_ms)
+        return gone_ms - view.began_ms >= session_ms - session_ms // _HEARTBEATS_IN_SESSION
 
     def _last_words(self, name: str) -> str:
         event = self.watched.last_events.get(name)

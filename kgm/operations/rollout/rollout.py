@@ -203,9 +203,7 @@ class Rollout:
         self._check_unchanged()
         if not expected.becomes_stable:
             self._deviate(f"step {self._number} would not leave it stable", expected.caveats)
-        before = self._observation.begin(step)
-        if timeouts_ms := live.snapshot.member_timeouts_ms:
-            before = before.with_member_timeouts(timeouts_ms)
+        before = self._observation.begin(step, live.snapshot.member_timeouts_ms)
         self._expected = expected
         self._journal.write(
             JournalKind.STEP_BEGIN, step=self._number, members=list(step.members), group=without_offsets(before),

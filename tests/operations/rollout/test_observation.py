@@ -148,8 +148,29 @@ def test_a_static_member_that_left_because_it_was_closed_is_told_of_as_such(stat
         "g", _Poller(before, replace(before, members=(), generation=5)), VirtualTime(), library=stated
     )
     observation.poll()
-    observation.begin(RolloutStep(kind=StepKind.BOUNCE, members=("a",)))
+    observation.begin(RolloutStep(kind=StepKind.BOUNCE, members=("a",)), {})
     (left,) = [event.text for event in observation.poll() if event.kind is EventKind.LEFT]
     assert left == f"a  a-1{why}"
     assert observation.missing() == [f"a has not come back{why}"]
     assert bool(observation.expired()) is not bool(why)
+
+
+@pytest.mark.parametrize(
+    ("session_ms", "after_ms", "can_have_expired"),
+    [(10_000, 1_000, False), (10_000, 6_000, False), (10_000, 12_000, True), (None, 12_000, False)],
+)
+def test_a_session_has_timed_out_only_if_there_was_time_for_it(session_ms, after_ms, can_have_expired):
+    """A member without a heartbeat is a member for a session timeout: one that is gone earlier was removed."""
+    clock = VirtualTime()
+    before = replace(_group(4), session_timeout_ms=session_ms)
+    observation = GroupObservation("g", _Poller(before, before, replace(before, members=(), generation=5)), clock)
+    observation.poll()
+    observation.begin(RolloutStep(kind=StepKind.BOUNCE, members=("a",)), {})
+    observation.poll()
+    clock.sleep_ms(after_ms)
+    observation.poll()
+    (text,) = observation.expired()
+    assert (text == "the session of a has timed out before it came back") is can_have_expired
+    assert (
+        text == "a was removed from the group before it came back, or its session timed out"
+    ) is not can_have_expired

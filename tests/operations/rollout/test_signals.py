@@ -179,3 +179,12 @@ def test_a_removal_before_a_signal_counts(units, start, proxy, tmp_path, number)
     (last,) = done.of_kind("done")
     assert (last["observed"]["rebalances"], last["as_predicted"]) == (1, True)
     assert not [event for event in done.of_kind("note") if "fewer than predicted" in event["text"]]
+
+
+def test_a_member_that_was_removed_is_not_told_of_as_timed_out(units, tmp_path):
+    """Its session would have lasted for half an hour."""
+    units.faults["a"] = lambda units, name: remove(units, name) or 0
+    ended = kgm(tmp_path, units.bootstrap, "rollout", "--yes", *restart_of_a(units, tmp_path / "j.ndjson"))
+    assert ended.code == 8, str(ended)
+    assert "a was removed from the group before it came back, or its session timed out" in ended.err
+    assert "the session of a has timed out" not in ended.err
