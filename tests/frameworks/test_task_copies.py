@@ -76,6 +76,14 @@ def test_a_removal_says_which_tasks_it_frees_and_what_comes_then():
     assert alone.startswith("nobody else has a copy of 0_0, 0_1:")
 
 
+def test_nothing_is_settled_where_nobody_is_left():
+    freed, alone = task_warnings(REAL, [member.identity for member in REAL.members])
+    assert freed.startswith("6 active tasks to be assigned again")
+    assert alone.startswith("nobody else has a copy of 0_0, 0_1, 1_0, 1_1, 1_2 and 1 more")
+    one_process = replace(REAL, members=REAL.members[:2])
+    assert len(task_warnings(one_process, ["wr-1-1", "wr-1-2"])) == 2
+
+
 def test_a_large_application_is_not_played_while_somebody_waits():
     tasks = [f"0_{number}" for number in range(200)]
     members = tuple(replace(one, work=replace(one.work, active_tasks=tuple(tasks))) for one in REAL.members)

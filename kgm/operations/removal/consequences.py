@@ -90,10 +90,11 @@ def stall_warnings(group: GroupSnapshot, removed_member_ids: Iterable[str], guar
 
 def task_warnings(group: GroupSnapshot, going: Sequence[str]) -> list[str]:
     """Which tasks of a Kafka Streams application the removal frees, which processes have copies of them, and how often
-    the application rebalances until all tasks are where they should be."""
+    the application rebalances until all tasks are where they should be, unless nobody is left to run them."""
     if group.assignor != STREAMS_ASSIGNOR or not going:
         return []
-    return [*task_texts(freed_tasks(group, going)), _until_settled(group, going)]
+    until_settled = [] if {one.identity for one in group.members} <= {*going} else [_until_settled(group, going)]
+    return [*task_texts(freed_tasks(group, going)), *until_settled]
 
 
 def _until_settled(group: GroupSnapshot, going: Sequence[str]) -> str:
@@ -109,11 +110,11 @@ def _until_settled(group: GroupSnapshot, going: Sequence[str]) -> str:
         if len(played.tasks) * played.processes > _MOST_PLAYED:
             words = group_command("simulate-bounce", group.group_id, "--remove", as_list(in_order(going)))
             return f"how often the application rebalances until it is settled: {words}"
-        ranges = simulate(group, plan, draws=_DRAWS).ranges
+        prediction = simulate(group, plan, draws=_DRAWS)
     except RefusedError as error:
         return error.message
-    assert ranges is not None  # a removal is never exact here
-    span = {ranges.rebalances.min: None, ranges.rebalances.max: None}
+    ranges, exactly = prediction.ranges, prediction.typical.rebalances
+    span = [exactly] if ranges is None else dict.fromkeys((ranges.rebalances.min, ranges.rebalances.max))
     return f"rebalances until the application is settled: {' to '.join(map(str, span))}"
 
 
