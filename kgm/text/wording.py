@@ -51,6 +51,14 @@ def partitions_text(partitions: Partitions) -> str:
     return " ".join(f"{topic}[{as_ranges(partitions[topic])}]" for topic in in_order(partitions) if partitions[topic])
 
 
+def grouped(pairs: Iterable[tuple[str, int]]) -> str:
+    """`orders[0-2] users[1]` for (topic, partition) pairs."""
+    by_topic: dict[str, list[int]] = {}
+    for topic, partition in sorted(pairs):
+        by_topic.setdefault(topic, []).append(partition)
+    return partitions_text(by_topic)
+
+
 def state_text(group: GroupSnapshot, epoch: str | None, *more: str | None) -> str:
     """`classic  Stable  range  generation 4  2 members, 2 static`. more: comes after the generation or the epoch."""
     generation = None if group.generation is None else f"generation {group.generation}"

@@ -9,14 +9,14 @@ from kgm.clients.subscribed_topics import subscribed_topics
 from kgm.model.changes import IN_TRANSITION
 from kgm.model.snapshot import GroupSnapshot, OffsetSnapshot
 from kgm.operations.deletion.idleness import IdleVerdict
-from kgm.operations.doctor.findings import Finding, Severity, grouped, partition_names, reset_line, server_of
+from kgm.operations.doctor.findings import Finding, Severity, partition_names, reset_line, server_of
 from kgm.operations.doctor.group_facts import GroupFacts
 from kgm.operations.doctor.own_commits import OwnCommits
 from kgm.operations.groups.rebalance_wait import RebalanceWait, rebalance_wait
 from kgm.text.durations import show_age, show_duration
 from kgm.text.names import in_order
 from kgm.text.shell import shell_word
-from kgm.text.wording import lost_text, many, past_end_text, some
+from kgm.text.wording import grouped, lost_text, many, past_end_text, some
 
 _STATES: Final = IN_TRANSITION | {"Stable", "Empty"}
 _DAY_MS: Final = 86_400_000
@@ -41,19 +41,22 @@ def odd_state(facts: GroupFacts) -> Iterator[Finding]:
         )  # fmt: skip
     elif state in IN_TRANSITION and facts.earlier is not None and facts.earlier.state in IN_TRANSITION:
         wait = facts.wait or rebalance_wait(facts.group, seen_for_ms=facts.window_ms)
+        needs_join = wait is not None and wait.needs_join
         yield facts.finding(
             "rebalancing", Severity.WARNING, _rebalancing(facts.group, wait),
             *([] if wait is None else [wait.headline, *wait.lines()]),
             f"{facts.earlier.state}, and {show_duration(facts.window_ms)} later {state}",
             f"{many(len(facts.group.members), 'member')}",
             about=[] if wait is None else [one.identity for one in wait.awaited],
-            run=("watch", "--until", "stable", "--timeout", "5m"),
+            run=("describe",) if needs_join else ("watch", "--until", "stable", "--timeout", "5m"),
         )  # fmt: skip
 
 
 def _rebalancing(group: GroupSnapshot, wait: RebalanceWait | None) -> str:
     if group.type == "classic":
         return "the group is rebalancing; with the classic protocol its members may not consume meanwhile"
+    if wait is not None and wait.needs_join:
+        return "the group has no assignment for its newest epoch, and gets none until a member joins or rejoins"
     whom = f", and waits for {many(len(wait.awaited), 'member')}" if wait is not None and wait.awaited else ""
     return f"the group is reconciling{whom}"
 

@@ -12,13 +12,13 @@ from kgm.frameworks.connect import CONNECTOR, missing_work
 from kgm.model.assignment import count, owners
 from kgm.model.changes import owned
 from kgm.model.snapshot import GroupSnapshot
-from kgm.operations.doctor.findings import Finding, Severity, grouped, partition_names
+from kgm.operations.doctor.findings import Finding, Severity, partition_names
 from kgm.operations.doctor.group_facts import GroupFacts
 from kgm.simulation.connect.group import is_connect, work_of
 from kgm.text.braces import as_list
 from kgm.text.durations import show_duration
 from kgm.text.names import in_order
-from kgm.text.wording import many, partitions_text, some
+from kgm.text.wording import grouped, many, partitions_text, some
 
 _STABLE: Final = "Stable"
 _EAGER: Final = frozenset({"range", "roundrobin", "sticky"})

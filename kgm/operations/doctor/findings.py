@@ -9,7 +9,6 @@ from typing import Final
 
 from kgm.model.snapshot import GroupSnapshot
 from kgm.text.shell import shell_word
-from kgm.text.wording import partitions_text
 
 #: A command names at most this many partitions.
 _MOST_RESET: Final = 50
@@ -61,14 +60,6 @@ class SkippedChecks:
     why: str
     is_choice: bool = False
     is_optional: bool = False
-
-
-def grouped(pairs: Iterable[tuple[str, int]]) -> str:
-    """`orders[0-2] users[1]` for (topic, partition) pairs."""
-    by_topic: dict[str, list[int]] = {}
-    for topic, partition in sorted(pairs):
-        by_topic.setdefault(topic, []).append(partition)
-    return partitions_text(by_topic)
 
 
 def partition_names(pairs: Iterable[tuple[str, int]]) -> Iterator[str]:

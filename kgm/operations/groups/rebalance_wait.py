@@ -23,6 +23,7 @@ from kgm.client.offsets_topic.member_activity import (
 from kgm.model.assignment import Partitions, less
 from kgm.model.changes import REBALANCING
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
+from kgm.operations.groups.classic_only import NO_NEW_ASSIGNMENT, may_wait_for_a_join, run_only_classic
 from kgm.text.durations import show_duration
 from kgm.text.names import in_order, natural
 from kgm.text.timestamps import rfc3339
@@ -83,7 +84,8 @@ class RebalanceWait:
     """A rebalance in progress. seen_for_ms: how long it has been observed; None after a single look. limit_ms: how long
     this phase takes at most; None if not known. arrived, gone: identities that joined, and that left, since the last
     generation. unknown_because: why the last generation is not known. away: static members that left and said they
-    would be back (KIP-848)."""
+    would be back (KIP-848). needs_join: whether the group gets a new assignment only once a member joins or rejoins
+    (`classic_only`)."""
 
     group_id: str
     phase: WaitPhase
@@ -95,6 +97,7 @@ class RebalanceWait:
     seen_for_ms: int | None = None
     unknown_because: str | None = None
     away: tuple[str, ...] = ()
+    needs_join: bool = False
 
     @property
     def headline(self) -> str:
@@ -109,6 +112,9 @@ class RebalanceWait:
         match self.phase:
             case WaitPhase.JOIN:
                 whom = f"waits for members to rejoin (Kafka does not report which have): {names}"
+            case _ if self.needs_join:
+                returns = f", or the session of {some(self.away)} ends" if self.away else ""
+                whom = f"waits until a member joins or rejoins{returns}: {NO_NEW_ASSIGNMENT}"
             case WaitPhase.SYNC:
                 whom = f"all have joined; waits for the leader's assignment, and for each to fetch it: {names}"
             case _:
@@ -123,6 +129,8 @@ class RebalanceWait:
             lines.append(f"joined since generation {self.generation}: {some(self.arrived)}")
         if self.gone:
             lines.append(f"gone since generation {self.generation}: {some(self.gone)}")
+        if self.needs_join:
+            lines.append("to have all partitions assigned: restart a member, or start another one")
         lines += [_line(one, self.phase) for one in self.awaited[:_MOST_LINES]]
         if len(self.awaited) > _MOST_LINES:
             lines.append(f"and {many(len(self.awaited) - _MOST_LINES, 'more member')}")
@@ -221,6 +229,13 @@ def _reconciling(
     that another member will get. known: by member id."""
     if group.state not in ("Assigning", "Reconciling"):
         return None
+    away = tuple(in_order(one.identity for one in group.members if one.status == "away"))
+    lacks_assignment = group.assignment_epoch is not None and group.assignment_epoch != group.group_epoch
+    if lacks_assignment and may_wait_for_a_join(group, group.members):
+        return RebalanceWait(
+            group_id=group.group_id, phase=WaitPhase.RECONCILE, awaited=(), generation=group.group_epoch,
+            seen_for_ms=seen_for_ms, away=away, needs_join=True,
+        )  # fmt: skip
     awaited = [_holder(one, known.get(one.member_id), group.session_timeout_ms) for one in behind(group)]
     awaited.sort(key=lambda one: (not one.holds, natural(one.identity)))
     holders = [one for one in awaited if one.holds]
@@ -232,7 +247,7 @@ def _reconciling(
         generation=group.group_epoch,
         limit_ms=max(limits) if limits and len(limits) == len(holders) else None,
         seen_for_ms=seen_for_ms,
-        away=tuple(in_order(one.identity for one in group.members if one.status == "away")),
+        away=away,
     )
 
 
@@ -265,6 +280,8 @@ def read_rebalance_wait(
 ) -> RebalanceWait | None:
     """What a live group is waiting for, given what its log has about its members and the commits since. Raises
     nothing."""
+    if group.kafka_versions is None and run_only_classic(group, group.members):
+        (group,) = cluster.with_kafka_versions([group])  # it decides what such a group waits for
     wait = rebalance_wait(group, seen_for_ms=seen_for_ms)
     if wait is None:
         return None

@@ -30,8 +30,10 @@ def logged_wait(history: History, group_id: str) -> RebalanceWait | None:
     if not present:
         return None
     names = history.topic_names()
+    assigned = (row.assignment_epoch for row in reversed(epochs) if row.assignment_epoch is not None)
     group = GroupSnapshot(
         group_id=group_id, type="consumer", state="Reconciling", group_epoch=epochs[-1].epoch,
+        assignment_epoch=next(assigned, 0),
         members=tuple(_member(row, names, epochs[-1].epoch) for row in present),
     )  # fmt: skip
     return rebalance_wait(group, [_known(row) for row in present])
@@ -45,6 +47,7 @@ def _member(row: MemberStateRow, names: Mapping[bytes, str], epoch: int) -> Memb
     return MemberSnapshot(
         member_id=row.member_id, group_instance_id=row.group_instance_id, member_epoch=row.member_epoch,
         status="reconciling" if is_behind else "stable", assignment=owned, target_assignment=target,
+        protocol=None if row.classic is None else "classic" if row.classic else "consumer",
     )  # fmt: skip
 
 

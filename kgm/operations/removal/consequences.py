@@ -1,18 +1,20 @@
-"""Side effects of a removal: a rebalance that has to wait, or a group that changes its type."""
+"""Side effects of a removal: a rebalance that has to wait, or a consumer group that is left to the classic protocol."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
 from kgm.frameworks.task_copies import freed_tasks, task_texts
+from kgm.model.assignment import owners
 from kgm.model.errors import RefusedError
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.model.work import STREAMS_ASSIGNOR
+from kgm.operations.groups.classic_only import NO_NEW_ASSIGNMENT, may_wait_for_a_join, run_only_classic
 from kgm.operations.removal.guard import GuardReport
 from kgm.operations.removal.liveness import LivenessVerdict
 from kgm.text.braces import as_list
 from kgm.text.names import in_order
-from kgm.text.wording import group_command
+from kgm.text.wording import group_command, grouped, some
 
 #: Broker settings: which groups with members can change their protocol, and how many members a classic group can have.
 MIGRATION_POLICY, CLASSIC_MAX_SIZE = "group.consumer.migration.policy", "group.max.size"
@@ -22,33 +24,57 @@ _NAMES_SHOWN = 8
 _DRAWS, _MOST_PLAYED = 15, 300
 
 
-def becomes_classic(group: GroupSnapshot, removed_member_ids: Iterable[str]) -> bool:
-    """Whether a removal takes away the last members that use the consumer protocol (KIP-848) while others stay.
-
-    False for brokers before 4.0, which do not report a member's protocol."""
-    removed = set(removed_member_ids)
-    staying = {member.protocol for member in group.members if member.member_id not in removed}
-    going = {member.protocol for member in group.members if member.member_id in removed}
-    return group.type == "consumer" and staying == {"classic"} and "consumer" in going
+def stay_only_classic(group: GroupSnapshot, removed_member_ids: Iterable[str]) -> bool:
+    """Whether a removal leaves a consumer group (KIP-848) with nobody running but members of the classic protocol, so
+    that the broker's assignor does not run for it."""
+    return run_only_classic(group, _staying(group, removed_member_ids))
 
 
-def downgrade_warning(
+def classic_only_warning(
     group: GroupSnapshot, removed_member_ids: Iterable[str], settings: Mapping[str, str]
 ) -> str | None:
-    """A warning if the group becomes a classic group. settings: the broker's, as far as it reports them."""
+    """A warning if the removal leaves no running member with the consumer protocol: the group becomes a classic group,
+    or, where it may not, it gets no new assignment. settings: the broker's, as far as it reports them."""
     removed = set(removed_member_ids)
-    if not becomes_classic(group, removed):
+    staying = _staying(group, removed)
+    if not run_only_classic(group, staying):
         return None
-    stay = len(group.members) - len(removed)
-    policy, most = settings.get(MIGRATION_POLICY), settings.get(CLASSIC_MAX_SIZE, "")
-    if policy in ("upgrade", "disabled") or (most.isdigit() and stay > int(most)):
-        return None
+    policy = settings.get(MIGRATION_POLICY)
+    why = _why_not_classic(staying, policy, settings.get(CLASSIC_MAX_SIZE, ""))
+    waits = may_wait_for_a_join(group, staying)
+    freed = grouped(owners({one.identity: one.assignment for one in group.members if one.member_id in removed}))
+    if why is not None:
+        then = f"{freed} will have no consumer" if freed else "it stays Assigning"
+        stalls = (
+            f"no running member with the consumer protocol is left, and group {group.group_id} does not become a "
+            f"classic group ({why}): {NO_NEW_ASSIGNMENT}, so {then} until a member joins or rejoins. Restart a member "
+            "that stays, or start another one, after the removal"
+        )
+        return stalls if waits else None
     unless = "" if policy is not None else f", unless {MIGRATION_POLICY} forbids it"
-    who = "the member that stays uses" if stay == 1 else f"the {stay} members that stay use"
+    if unless and waits and freed:
+        unless += f" (then {freed} will have no consumer until a member joins or rejoins)"
+    who = "the member that stays uses" if len(staying) == 1 else f"the {len(staying)} members that stay use"
     return (
         f"no member with the consumer protocol is left: group {group.group_id} becomes a classic group and rebalances"
         f"{unless}; {who} the classic protocol, whose own assignor then assigns the partitions"
     )
+
+
+def _why_not_classic(staying: Sequence[MemberSnapshot], policy: str | None, max_size: str) -> str | None:
+    """Why the group stays a consumer group without those that are removed; None if it does not, as far as is known."""
+    away = in_order(one.identity for one in staying if one.status == "away")
+    if away:
+        return f"{some(away)}: away, and still a member"
+    if policy in ("upgrade", "disabled"):
+        return f"{MIGRATION_POLICY}={policy}"
+    is_too_large = max_size.isdigit() and len(staying) > int(max_size)
+    return f"{len(staying)} members, and {CLASSIC_MAX_SIZE}={max_size}" if is_too_large else None
+
+
+def _staying(group: GroupSnapshot, removed_member_ids: Iterable[str]) -> list[MemberSnapshot]:
+    removed = set(removed_member_ids)
+    return [member for member in group.members if member.member_id not in removed]
 
 
 def static_members_that_stay(group: GroupSnapshot, removed_member_ids: Iterable[str]) -> list[MemberSnapshot]:

@@ -20,7 +20,7 @@ from kgm.model.assignment import Assignment, Move, Partitions, moves
 from kgm.model.client_library import PLAYED
 from kgm.model.errors import KgmError
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
-from kgm.operations.removal.consequences import becomes_classic
+from kgm.operations.removal.consequences import stay_only_classic
 from kgm.operations.removal.leader import LeaderAssignor, possible_leaders
 from kgm.simulation.plan.client_library import STICKY, may_forget
 from kgm.simulation.plan.server_assignors import SERVER_ASSIGNORS, SERVER_PREFIX, has_known_votes, may_lose_votes
@@ -134,8 +134,8 @@ def expected_moves(
     foreign = why_unsupported(group)
     if foreign is not None:
         return _unknown(f"group {group.group_id} {foreign}")
-    if name is None or not has_assignment or becomes_classic(group, removed):
-        return ExpectedMoves(moves=None)  # no API shows what the members of a group that becomes classic will choose
+    if name is None or not has_assignment or stay_only_classic(group, removed):
+        return ExpectedMoves(moves=None)  # its members' assignor, which no API shows, or none
     staying = [member for member in group.in_listed_order().members if member.member_id not in removed]
     if any(not member.topics and not member.regex for member in staying):
         return ExpectedMoves(moves=None)  # a subscription that cannot be decoded

@@ -217,11 +217,11 @@ def _watch_of(
 def _warnings(cluster: AdminClient, group: GroupSnapshot, plan: RemovalPlan, report: GuardReport) -> list[str]:
     warnings = consequences.stall_warnings(group, plan.member_ids, report) if plan.present else []
     warnings += consequences.task_warnings(group, [one.identity for one in plan.members])
-    if consequences.becomes_classic(group, plan.member_ids):
+    if consequences.stay_only_classic(group, plan.member_ids):
         names = [consequences.MIGRATION_POLICY, consequences.CLASSIC_MAX_SIZE]
         settings = cluster.broker_settings(group.group_id, names)
-        downgrade = consequences.downgrade_warning(group, plan.member_ids, settings)
-        warnings += [downgrade] if downgrade is not None else []
+        warning = consequences.classic_only_warning(group, plan.member_ids, settings)
+        warnings += [warning] if warning is not None else []
     return warnings
 
 

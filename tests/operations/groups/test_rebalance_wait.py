@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from kgm.model.broker_version import BrokerVersion
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.operations.groups.rebalance_wait import GenerationMember, WaitPhase, logged_members, rebalance_wait
 
@@ -121,6 +124,41 @@ def test_a_consumer_group_waits_for_a_member_that_is_away():
         group_id="g", type="consumer", state="Reconciling", group_epoch=5, assignment_epoch=5, members=(away,)
     )
     assert rebalance_wait(group).headline == "waits until s-1 is back or its session ends"
+
+
+@pytest.mark.parametrize("version", ["4.2.0", "4.3.0", None])
+def test_members_of_the_classic_protocol_alone_get_a_consumer_group_no_assignment(version):
+    """Since 4.3, as on real brokers in tests/operations/removal/test_classic_only.py. Before that, they rejoin."""
+    members = [
+        MemberSnapshot(
+            member_id=f"{name}-id", group_instance_id=name, member_epoch=4, status="stable", protocol="classic",
+            assignment={"orders": (number,)}, target_assignment={"orders": (number,)},
+        )
+        for number, name in enumerate(("s-1", "s-2"))
+    ]  # fmt: skip
+    group = GroupSnapshot(
+        group_id="g", type="consumer", state="Assigning", group_epoch=5, assignment_epoch=4, members=tuple(members),
+        kafka_versions=None if version is None else (BrokerVersion.parse(version),),
+    )  # fmt: skip
+    wait = rebalance_wait(group, seen_for_ms=6_000)
+    if version == "4.2.0":
+        assert wait.headline == "waits for s-1, s-2; seen for 6s"
+        return
+    assert wait.headline == (
+        "waits until a member joins or rejoins: heartbeats of the classic protocol get a consumer group no new "
+        "assignment (Kafka 4.3 and later); seen for 6s"
+    )
+    assert (wait.awaited, wait.lines()) == (
+        (),
+        ["to have all partitions assigned: restart a member, or start another one"],
+    )
+    away = MemberSnapshot(
+        member_id="s-3-id", group_instance_id="s-3", member_epoch=-2, status="away", protocol="consumer"
+    )
+    with_away = rebalance_wait(replace(group, members=(*members, away)))
+    assert with_away.headline.startswith("waits until a member joins or rejoins, or the session of s-3 ends: ")
+    back = replace(away, member_epoch=4, status="stable")
+    assert rebalance_wait(replace(group, members=(*members, back))).headline == "waits for s-1, s-2, s-3"
 
 
 def test_a_record_names_the_members_of_its_generation():

@@ -7,8 +7,9 @@ import pytest
 
 from kgm.java.timeline_hash_map import TimelineOrder
 from kgm.model.assignment import moves
+from kgm.model.broker_version import BrokerVersion
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot, TopicSnapshot
-from kgm.operations.removal.consequences import downgrade_warning, stall_warnings
+from kgm.operations.removal.consequences import classic_only_warning, stall_warnings
 from kgm.operations.removal.guard import GuardReport, proof_window_ms
 from kgm.operations.removal.liveness import Liveness, LivenessVerdict
 from kgm.operations.removal.plan import resolve
@@ -260,15 +261,18 @@ def mixed(*protocols):
 
 def test_who_removes_the_last_member_with_the_new_protocol_is_told_what_that_means():
     both = mixed("consumer", "classic", "classic")
-    text = downgrade_warning(both, ["m0-1"], {"group.consumer.migration.policy": "bidirectional"})
+    text = classic_only_warning(both, ["m0-1"], {"group.consumer.migration.policy": "bidirectional"})
     assert text == (
         "no member with the consumer protocol is left: group g becomes a classic group and rebalances; "
         "the 2 members that stay use the classic protocol, whose own assignor then assigns the partitions"
     )
     assert expected_moves(both, ["m0-1"]) is None
     assert expected_moves(both, ["m1-1"]) is not None
-    one = downgrade_warning(both, ["m0-1", "m1-1"], {})
-    assert "rebalances, unless group.consumer.migration.policy forbids it; the member that stays uses" in one
+    one = classic_only_warning(both, ["m0-1", "m1-1"], {})
+    assert (
+        "rebalances, unless group.consumer.migration.policy forbids it (then t[0-1] will have no consumer until a "
+        "member joins or rejoins); the member that stays uses"
+    ) in one
 
 
 @pytest.mark.parametrize(
@@ -277,10 +281,41 @@ def test_who_removes_the_last_member_with_the_new_protocol_is_told_what_that_mea
         (("classic", "consumer"), {}),
         (("consumer", "consumer", "classic"), {}),
         (("consumer",), {}),
-        (("consumer", "classic"), {"group.consumer.migration.policy": "upgrade"}),
-        (("consumer", "classic"), {"group.consumer.migration.policy": "disabled"}),
-        (("consumer", "classic", "classic"), {"group.max.size": "1"}),
     ],
 )
 def test_a_group_that_stays_what_it_is_needs_no_warning(protocols, settings):
-    assert downgrade_warning(mixed(*protocols), ["m0-1"], settings) is None
+    assert classic_only_warning(mixed(*protocols), ["m0-1"], settings) is None
+
+
+POLICY = "group.consumer.migration.policy"
+
+
+@pytest.mark.parametrize(
+    ("protocols", "settings", "why"),
+    [
+        (("consumer", "classic"), {POLICY: "upgrade"}, f"{POLICY}=upgrade"),
+        (("consumer", "classic"), {POLICY: "disabled"}, f"{POLICY}=disabled"),
+        (("classic", "classic"), {POLICY: "upgrade"}, f"{POLICY}=upgrade"),
+        (("consumer", "classic", "classic"), {"group.max.size": "1"}, "2 members, and group.max.size=1"),
+    ],
+)
+def test_who_leaves_a_consumer_group_to_members_of_the_classic_protocol_is_told_that_it_hangs(protocols, settings, why):
+    """test_classic_only.py does it, on real brokers."""
+    before = mixed(*protocols)
+    text = classic_only_warning(before, ["m0-1"], settings)
+    assert f"does not become a classic group ({why})" in text
+    assert "so t[0] will have no consumer until a member joins or rejoins" in text
+    assert expected_moves(before, ["m0-1"]) is None
+    for version, waits in {"4.2.0": False, "4.3.0": True}.items():
+        on_version = dataclasses.replace(before, kafka_versions=(BrokerVersion.parse(version),))
+        assert (classic_only_warning(on_version, ["m0-1"], settings) is not None) is waits
+
+
+def test_a_member_that_is_away_assigns_nothing_either():
+    """Its session has not ended, so that the group is no classic group yet."""
+    before = mixed("consumer", "consumer", "classic")
+    left = dataclasses.replace(before.members[1], status="away", member_epoch=-2)
+    before = dataclasses.replace(before, members=(before.members[0], left, before.members[2]))
+    text = classic_only_warning(before, ["m0-1"], {POLICY: "bidirectional"})
+    assert "does not become a classic group (m1: away, and still a member)" in text
+    assert expected_moves(before, ["m0-1"]) is None
