@@ -117,6 +117,15 @@ def remove_members(
         _Run(connected, request, options, dry_run=dry_run, yes=yes, audit=not no_audit).run()
 
 
+def _moves_line(prepared: PreparedRemoval) -> list[str]:
+    """The moves on one line, as certain as they are; none if there are none, or they are not known."""
+    from kgm.text.wording import moves_text
+
+    moves = prepared.moves.moves
+    will = "may" if prepared.moves.notes else "will"
+    return [f"{many(len(moves), 'partition')} {will} move: {moves_text(moves)}"] if moves else []
+
+
 def _nothing(request: RemovalRequest) -> str:
     return f"nothing was removed from group {request.group_id!r}"
 
@@ -208,7 +217,7 @@ class _Run(ChangeRun["PreparedRemoval", "MemberResult"]):
         ]
 
     def _lines(self, prepared: PreparedRemoval) -> list[str]:
-        from kgm.text.wording import moves_text, partitions_text
+        from kgm.text.wording import partitions_text
 
         lines = []
         for target in prepared.plan.targets:
@@ -220,15 +229,11 @@ class _Run(ChangeRun["PreparedRemoval", "MemberResult"]):
             lines.append(f"  {one.identity}  member {one.member_id}  at {one.client_host}  owns {owns}")
             if liveness is not None:
                 lines.append(f"    {liveness.verdict}: {liveness.why}")
-        if prepared.moves.moves:
-            moves = prepared.moves.moves
-            lines.append(f"{many(len(moves), 'partition')} will move: {moves_text(moves)}")
-        return lines
+        return [*lines, *_moves_line(prepared)]
 
     def _report(self, prepared: PreparedRemoval, results: Sequence[MemberResult], warnings: Sequence[str]) -> Report:
         from kgm.cli.output.contracts.changes import removal_json
         from kgm.cli.output.contracts.groups import moves_json
-        from kgm.text.wording import moves_text
 
         rows = [removal_json(one) for one in results]
         moves = prepared.moves.moves
@@ -241,7 +246,7 @@ class _Run(ChangeRun["PreparedRemoval", "MemberResult"]):
             "warnings": [*warnings, *prepared.moves.notes],
         }
         shown = [{**row, "note": _note(one)} for row, one in zip(rows, results, strict=True)]
-        notes = [f"{many(len(moves), 'partition')} will move: {moves_text(moves)}"] if moves else []
+        notes = _moves_line(prepared)
         # Columns are left out in this order; an instance id identifies a member as well as a member id does.
         is_static = all(one.target.instance_id for one in results)
         columns = {

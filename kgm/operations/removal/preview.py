@@ -17,15 +17,21 @@ from kgm.clients.racks import why_by_rack
 from kgm.clients.subscribed_topics import subscribed_topics, why_unmatched
 from kgm.clients.table import SAME_ASSIGNOR, never_says_owned
 from kgm.model.assignment import Assignment, Move, Partitions, moves
-from kgm.model.client_library import PLAYED
-from kgm.model.errors import KgmError
+from kgm.model.client_library import FRANZ_GO, PLAYED
+from kgm.model.errors import KgmError, RefusedError
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.operations.removal.consequences import stay_only_classic
 from kgm.operations.removal.leader import LeaderAssignor, possible_leaders
+from kgm.simulation.plan.bounce_plan import Plan, WhatIf
 from kgm.simulation.plan.client_library import STICKY, may_forget
 from kgm.simulation.plan.server_assignors import SERVER_ASSIGNORS, SERVER_PREFIX, has_known_votes, may_lose_votes
-from kgm.simulation.plan.starting_group import library_of
+from kgm.simulation.plan.starting_group import library_of, starting_group_of
+from kgm.simulation.report.certainty import doubts_of
+from kgm.simulation.report.present import outdated
 from kgm.simulation.report.self_check import unexplained
+from kgm.text.braces import as_list
+from kgm.text.names import in_order
+from kgm.text.wording import group_command
 
 #: A cooperative group revokes a partition in one rebalance and assigns it in the next (KIP-429).
 _MAX_ROUNDS = 4
@@ -62,7 +68,7 @@ def preview_moves(
     expected = expected_moves(group, removed_member_ids, leader=first.assign)
     if expected.moves is None:
         return expected
-    if staying and (why := _why_by_rack(group)) is not None:
+    if staying and (why := next(iter(outdated(group)), None) or _why_by_rack(group)) is not None:
         return _unknown(why)
     has_votes = has_known_votes(group, stated_assignor)
     if group.type == "consumer" and may_lose_votes(group.assignor or "", default_assignor, has_known_votes=has_votes):
@@ -73,7 +79,8 @@ def preview_moves(
                 f"that are removed the group may change to the broker's default, {default_assignor} (--assignor "
                 f"{group.assignor} if all members ask for it)"
             )
-    expected = replace(expected, notes=(*expected.notes, *_doubts(group)))
+    if staying:
+        expected = replace(expected, notes=(*expected.notes, *_doubts(group, removed_member_ids)))
     if first.map_order.decides:
         note = (
             f"the expected moves are one of many possibilities: {first.what} leads the group, whose {group.assignor} "
@@ -97,25 +104,44 @@ def _why_by_rack(group: GroupSnapshot) -> str | None:
     return why_by_rack(_usual_name(group) or "", (member.rack for member in group.members), libraries)
 
 
-def _doubts(group: GroupSnapshot) -> list[str]:
-    """Reasons why the partitions may be assigned differently: the leader's library, or the members' assignors."""
+def _doubts(group: GroupSnapshot, removed_member_ids: Collection[str]) -> list[str]:
+    """Reasons why the partitions may be assigned differently: the leader's library, or the members' assignors; and how
+    many may move then."""
+    open_moves = _open_moves(group, removed_member_ids)
     misfit = unexplained(group)
     if misfit is not None:
-        return [misfit]
-    keeps = (
-        f"the moves are an estimate if an eager assignor is configured along with {group.assignor}: then the members "
-        "give up all partitions"
-    )
-    doubts = [keeps] if group.assignor != STICKY and may_forget(group) else []
+        return [misfit, *open_moves]
+    doubts = [f"the moves are an estimate {_why_forgotten(group)}"] if may_forget(group) else []
     leader = group.leader_library
     name = None if leader is None else leader.name
     usual = _usual_name(group)
-    if name is None or usual is None or name in PLAYED or has_assignor(name, usual):
-        return doubts
-    return [
-        *doubts,
-        f"the leader runs {name}, whose {usual} assigns differently than Java's: the moves are an estimate",
-    ]
+    if name is not None and usual is not None and name not in PLAYED and not has_assignor(name, usual):
+        doubts.append(
+            f"the leader runs {name}, whose {usual} assigns differently than Java's: the moves are an estimate"
+        )
+    return [*doubts, *open_moves]
+
+
+def _why_forgotten(group: GroupSnapshot) -> str:
+    if group.assignor == STICKY:
+        return f"if members run on {FRANZ_GO}, most versions of which forget with {STICKY} what they had"
+    return f"if an eager assignor is configured along with {group.assignor}: then the members give up all partitions"
+
+
+def _open_moves(group: GroupSnapshot, removed_member_ids: Collection[str]) -> list[str]:
+    """How many partitions may move in a classic group if more may than are expected, by the rules of
+    `simulate-bounce`. In a consumer group the broker assigns, whatever the members run on."""
+    if group.type != "classic":
+        return []
+    gone = in_order(member.identity for member in group.members if member.member_id in removed_member_ids)
+    try:
+        doubts = doubts_of(group, starting_group_of(group, WhatIf()), Plan(remove=tuple(gone)), has_rebalances=True)
+    except RefusedError as error:
+        return [error.message]
+    if not doubts.moves_are_open:
+        return []
+    why = group_command("simulate-bounce", group.group_id, "--remove", as_list(gone))
+    return [f"the moves are one possibility: from {doubts.freed} to {doubts.total} partitions may move ({why})"]
 
 
 def _usual_name(group: GroupSnapshot) -> str | None:

@@ -37,7 +37,7 @@ def present_doubts(
     if not plan.what_if.changes_assignment:  # otherwise the group is assumed to have been assigned before the plan
         texts += _unreadable(snapshot) if has_rebalances else []
         texts += _unmatched(snapshot) if has_rebalances else []
-        due = [*_unowned(snapshot), *_nonexistent(snapshot), *_reconciling(snapshot)]
+        due = [*outdated(snapshot), *_reconciling(snapshot)]
     is_classic = group.protocol is GroupProtocol.CLASSIC
     rounds = 2 if is_classic and is_cooperative(group.assignor) else 1
     return PresentDoubts(
@@ -65,12 +65,19 @@ def _unmatched(snapshot: GroupSnapshot) -> list[str]:
     return [] if why is None else [f"{why}: its topics, and so what moves, are not known"]
 
 
+def outdated(snapshot: GroupSnapshot) -> list[str]:
+    """Why the assignment, or in a consumer group the target assignment, is not one for the topics as they are now, in
+    words: with which topics and partitions the group's next assignment is computed is not known then."""
+    return [*_unowned(snapshot), *_nonexistent(snapshot)]
+
+
 def _unowned(snapshot: GroupSnapshot) -> list[str]:
     """Partitions that were revoked are assigned in the next round, and new ones once a client or the broker notices
     them. What a leader's assignor would leave without an owner again is no reason for a rebalance."""
     if not snapshot.members or not all(member.is_readable for member in snapshot.members):
         return []
-    owners_now = owners(owned(snapshot))
+    targets = {member.identity: member.target_assignment or {} for member in snapshot.members}
+    owners_now = owners(owned(snapshot)) | owners(targets)
     wanted = subscribed_topics(snapshot.members, snapshot.topics)
     free = [
         f"{topic.name}-{number}"

@@ -2,8 +2,12 @@
 
 from dataclasses import replace
 
+import pytest
+
 from kgm.model.client_library import stated_library
 from kgm.operations.removal.preview import preview_moves
+from kgm.simulation.bounce import simulate
+from kgm.simulation.plan.bounce_plan import Plan
 from tests.clients.recorded_groups import described
 from tests.simulation.groups import made_up
 
@@ -84,3 +88,28 @@ def test_the_moves_are_an_estimate_if_members_may_give_up_all_partitions():
     assert len(moves) == 4
     assert any("an eager assignor is configured along with cooperative-sticky" in text for text in said)
     assert notes(group) == (moves, ())
+
+
+@pytest.mark.parametrize(("library", "assignor"), [("aiokafka", "sticky"), ("franz-go", "sticky")])
+def test_how_many_may_move_is_told_where_that_is_not_certain(library, assignor):
+    """By the same rule as a simulated removal."""
+    group = described(library, assignor)
+    moves, said = notes(group)
+    moved = simulate(group, Plan(remove=(group.members[0].identity,)), draws=5).ranges.moved_partitions
+    assert moved.min < moved.max
+    assert any(f"from {moved.min} to {moved.max} partitions may move" in note for note in said)
+    assert moves
+
+
+def test_members_that_may_forget_with_sticky_are_told_of():
+    """franz-go 1.22.3 forgets what it had, 1.15 does not."""
+    _, said = notes(made_up(4, 10, assignor="sticky", library="franz-go"))
+    assert any("most versions of which forget" in note for note in said)
+
+
+def test_members_of_several_libraries_may_misread_each_other():
+    """Observed with four aiokafka members of which three looked like sarama's."""
+    group = made_up(4, 10, assignor="sticky", library="sarama")
+    *others, last = group.members
+    mixed = replace(group, members=(*others, replace(last, client_library=stated_library("kafka-python"))))
+    assert any("from 3 to 10 partitions may move" in note for note in notes(mixed)[1])
