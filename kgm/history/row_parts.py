@@ -1,6 +1,7 @@
 """Building blocks for the rows of the history's tables: the types of columns, and groups of columns."""
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Annotated, Final, TypedDict
 
 #: Marks a column without nulls.
@@ -75,10 +76,38 @@ class GroupRecord:
         }  # fmt: skip
 
 
+class Involvement(StrEnum):
+    """What a member did in a rebalance or an event, or what happened to it: `Who.what`."""
+
+    JOINED = "joined"
+    #: Another process has its group_instance_id.
+    REPLACED = "replaced"
+    #: The same process, judging by its ids, left and came back.
+    RETURNED = "returned"
+    RESUBSCRIBED = "resubscribed"
+    #: It was given what others gave up in the previous rebalance.
+    TOOK_OVER = "took over"
+    #: It had stayed a member, and its JoinGroup began the rebalance.
+    JOINED_AGAIN = "joined again"
+    #: It had stayed a member, and joined again at the time that its assignor had set (Kafka Streams).
+    PROBED = "probed"
+    #: A static member of the consumer protocol that stopped and keeps its place in the group (member epoch -2).
+    AWAY = "away"
+    #: It was a member when the group changed its type.
+    MEMBER = "member"
+    #: It is gone. This one does not say how, the others do, with the words of `verdict.Cause`.
+    LEFT = "left"
+    LEAVE = "leave"
+    SESSION_EXPIRY = "session-expiry"
+    MAX_POLL = "max-poll"
+    REMOVAL = "admin-removal"
+    DEPARTURE = "departure"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Who:
     """A member involved in an event. seat: the member's identity (its group_instance_id, or else its member id); what:
-    what it did, or what happened to it."""
+    an `Involvement`, or a word of a newer kgm that wrote the store."""
 
     seat: str
     what: str

@@ -302,9 +302,9 @@ class MemberStateRow(_RecordRow):
 class RebalanceRow(_RecordRow):
     """A rebalance that completed (`classic_snapshots.Rebalance`; for a group of the consumer protocol, each epoch
     except the first). complete: compaction cannot have removed a record within it. cause: one of `verdict.Cause`; also:
-    further causes of the same rebalance; confidence: "certain", "likely", "possible", and "unknown" with cause
-    "unknown". evidence: what in the log shows it, one sentence each. source: "log", or "broker log" if the broker's own
-    log gives the reason (then reason has its words, and inferred_cause and inferred_confidence what was inferred from
+    further causes of the same rebalance; confidence, of all of them together: "certain", "likely", "possible", and
+    "unknown" with cause "unknown". evidence: what in the log shows it, one sentence each. source: "log", or "broker
+    log" if the broker's own log gives the reason (then reason has its words, and inferred_cause and inferred_confidence what was inferred from
     the records). stopped_partition_ms: the sum over the partitions, minimum and maximum; for a group of the consumer
     protocol it is exact, once all partitions have owners again."""
 

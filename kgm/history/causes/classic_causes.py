@@ -23,13 +23,14 @@ from kgm.history.causes.verdict import (
     MissingMember,
     ReturnedMember,
     Verdict,
+    departed_who,
     joined_verdict,
     member_who,
     partitions_text,
     resubscribed_verdict,
     seconds,
     static_departure,
-    weaker,
+    weakest,
     who,
 )
 from kgm.history.reconstruct.classic_snapshots import (
@@ -41,6 +42,7 @@ from kgm.history.reconstruct.classic_snapshots import (
     SnapshotKind,
     TopicPartition,
 )
+from kgm.history.row_parts import Involvement
 from kgm.model.client_library import ClientLibrary
 from kgm.text.wording import many
 
@@ -178,12 +180,14 @@ def _with_notes(verdict: Verdict, context: RebalanceContext) -> Verdict:
 
 def _all_gone(context: RebalanceContext) -> Verdict:
     departures = context.departures
-    also = tuple(dict.fromkeys(each.cause for each in departures if each.cause is not Cause.DEPARTURE))
+    told = [each for each in departures if each.cause is not Cause.DEPARTURE]
+    also = tuple(dict.fromkeys(each.cause for each in told))
     evidence = ("the group has no members left", *(each.evidence for each in departures[:SHOWN]))
-    people = tuple(who(each.missing.change, each.cause.value) for each in departures)
+    people = tuple(map(departed_who, departures))
     # Others may have joined and left again, in rounds that never completed.
     proved = departures and not context.rebalance.lost_rounds
-    return Verdict(Cause.ALL_GONE, Confidence.CERTAIN if proved else Confidence.LIKELY, people, evidence, also)
+    sure = weakest(Confidence.CERTAIN if proved else Confidence.LIKELY, *(each.confidence for each in told))
+    return Verdict(Cause.ALL_GONE, sure, people, evidence, also)
 
 
 def _changed_members(context: RebalanceContext) -> Verdict:
@@ -215,18 +219,20 @@ def _changed_members(context: RebalanceContext) -> Verdict:
 def _maybe_before(came: Verdict) -> Verdict:
     """The verdict that members joined, for a log that does not start with the group's creation."""
     line = "earlier records of the group are missing: whoever joined may have been a member before"
-    return replace(came, confidence=weaker(came.confidence, Confidence.POSSIBLE), evidence=(*came.evidence, line))
+    return replace(came, confidence=weakest(came.confidence, Confidence.POSSIBLE), evidence=(*came.evidence, line))
 
 
 def _together(parts: Sequence[Verdict], context: RebalanceContext) -> Verdict:
     """Several causes in one rebalance: the log does not show which of them started it."""
     first = parts[0]
-    confidence = first.confidence
+    confidence = weakest(*(each.confidence for each in parts))
     causes = tuple(dict.fromkeys(each.cause for each in parts))
     if len(causes) > 1:
-        confidence = weaker(confidence, Confidence.POSSIBLE if first.cause is Cause.SUBSCRIPTION else Confidence.LIKELY)
+        confidence = weakest(
+            confidence, Confidence.POSSIBLE if first.cause is Cause.SUBSCRIPTION else Confidence.LIKELY
+        )
     if context.rebalance.lost_rounds:
-        confidence = weaker(confidence, Confidence.LIKELY)
+        confidence = weakest(confidence, Confidence.LIKELY)
     return Verdict(
         first.cause, confidence, tuple(each for part in parts for each in part.who),
         tuple(line for part in parts for line in part.evidence), causes[1:],
@@ -243,7 +249,7 @@ def _bounce(context: RebalanceContext) -> Verdict:
         away = "" if each.absent_ms is None else f" after {seconds(each.absent_ms)}"
         before = "" if each.dated else "; brokers before 2.6.1 do not record when that was, so it may be long ago"
         lines.append(f"{each.old_member_id} came back as {each.change.identity}{away}: {same}{before}")
-    people = tuple(who(each.change, "returned") for each in context.returned)
+    people = tuple(who(each.change, Involvement.RETURNED) for each in context.returned)
     return Verdict(Cause.BOUNCE, sure, people, tuple(lines))
 
 
@@ -254,7 +260,7 @@ def _departure_verdicts(departures: Sequence[Departure]) -> list[Verdict]:
         by_cause.setdefault(each.cause, []).append(each)
     return [
         Verdict(
-            cause, same[0].confidence, tuple(who(each.missing.change, cause.value) for each in same),
+            cause, same[0].confidence, tuple(map(departed_who, same)),
             tuple(each.evidence for each in same[:SHOWN]),
         )
         for cause, same in by_cause.items()
@@ -268,7 +274,7 @@ def _is_rollout(departures: Sequence[Departure], joined: Sequence[MemberChange])
 
 def _replacement(departures: Sequence[Departure], joined: Sequence[MemberChange]) -> Verdict:
     people = (
-        *(who(each.missing.change, each.cause.value) for each in departures), *(who(each) for each in joined),
+        *(departed_who(each) for each in departures), *(who(each) for each in joined),
     )  # fmt: skip
     line = f"{len(departures)} members left and {len(joined)} joined with the same client ids, on other hosts"
     return Verdict(Cause.REPLACEMENT, Confidence.POSSIBLE, people, (line, *(each.evidence for each in departures)))
@@ -312,7 +318,7 @@ def _second_round(
     new = after.keys() - before.keys()
     line = f"partitions revoked in the previous rebalance have owners now: {partitions_text(new)}"
     takers = sorted({after[place] for place in new})
-    people = tuple(member_who(context.snapshot.members[taker], "took over") for taker in takers)
+    people = tuple(member_who(context.snapshot.members[taker], Involvement.TOOK_OVER) for taker in takers)
     return Verdict(Cause.COOPERATIVE, Confidence.LIKELY, people, (line, "the members are the same"))
 
 
@@ -347,7 +353,7 @@ def _leader_rejoin(context: RebalanceContext) -> Verdict | None:
         f"{leader.identity}, the leader, was replaced {seconds(since)} before without a rebalance; after that, "
         f"{library.name} computes the assignment again, and rejoins if it differs"
     )
-    people = (member_who(leader, "joined again"),)
+    people = (member_who(leader, Involvement.JOINED_AGAIN),)
     return Verdict(Cause.REJOIN, Confidence.LIKELY, people, (line, "the members are the same"))
 
 

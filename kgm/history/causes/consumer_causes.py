@@ -11,15 +11,17 @@ from kgm.history.causes.verdict import (
     Departure,
     MissingMember,
     Verdict,
+    departed_who,
     joined_verdict,
     resubscribed_verdict,
     seconds,
     static_departure,
     topology_verdict,
-    weaker,
+    weakest,
     who,
 )
 from kgm.history.reconstruct.classic_snapshots import MemberChange
+from kgm.history.row_parts import Involvement
 
 _SLACK_MS = 4_000
 #: A member that is closed commits, and leaves within this many ms; one that missed this many commits had stopped
@@ -198,8 +200,12 @@ def explain_epoch(context: EpochContext) -> Verdict:
     first = parts[0]
     if context.empty and context.departures and context.known:
         line = "the group has no members left"
-        return Verdict(Cause.ALL_GONE, Confidence.CERTAIN, people, (line, *evidence), causes)
-    sure = first.confidence if context.known else weaker(first.confidence, Confidence.LIKELY)
+        told = [each for each in parts if each.cause is not Cause.DEPARTURE]
+        also = tuple(dict.fromkeys(each.cause for each in told))
+        sure = weakest(Confidence.CERTAIN, *(each.confidence for each in told))
+        return Verdict(Cause.ALL_GONE, sure, people, (line, *evidence), also)
+    sure = weakest(*(each.confidence for each in parts))
+    sure = sure if context.known else weakest(sure, Confidence.LIKELY)
     return Verdict(first.cause, sure, people, evidence, causes[1:])
 
 
@@ -219,14 +225,14 @@ def _parts(context: EpochContext) -> list[Verdict]:
     back = {each.change.identity for each in context.returned}
     if context.returned:
         lines = tuple(map(_returned_text, context.returned[:SHOWN]))
-        people = tuple(who(each.change, "returned") for each in context.returned)
+        people = tuple(who(each.change, Involvement.RETURNED) for each in context.returned)
         sure = Confidence.LIKELY if all(each.unique for each in context.returned) else Confidence.POSSIBLE
         parts.append(Verdict(Cause.BOUNCE, sure, people, lines))
     joined = [each for each in context.joined if each.identity not in back]
     if joined:
         parts.append(joined_verdict(joined, context.returning))
     for each in context.departures:
-        people = (who(each.missing.change, each.cause.value),)
+        people = (departed_who(each),)
         parts.append(Verdict(each.cause, each.confidence, people, (each.evidence,)))
     if context.resubscribed:
         described = topology_verdict if context.has_topology else resubscribed_verdict

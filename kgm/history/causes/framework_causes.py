@@ -10,6 +10,7 @@ from kgm.frameworks.connect import decode_worker_assignment
 from kgm.frameworks.streams import StreamsAssignment, decode_streams_assignment
 from kgm.history.causes.verdict import Cause, Confidence, Verdict, member_who, seconds
 from kgm.history.reconstruct.classic_snapshots import Snapshot, SnapshotMember
+from kgm.history.row_parts import Involvement
 from kgm.model.errors import DecodeError
 from kgm.model.work import CONNECT_PROTOCOL_TYPE, STREAMS_ASSIGNOR
 from kgm.protocol.subscription import decode_assignment
@@ -56,7 +57,7 @@ def _of_streams(previous: Snapshot, snapshot: Snapshot) -> Verdict | None:
         return _follow_up(at_once, "had to rebalance immediately, after tasks had left their owners")
     if due:
         line = "it was time to check whether tasks have caught up on their destinations (probing.rebalance.interval.ms)"
-        people = tuple(member_who(member, "probed") for member, _ in due)
+        people = tuple(member_who(member, Involvement.PROBED) for member, _ in due)
         return Verdict(Cause.PROBING, Confidence.LIKELY, people, (line, _SAME))
     return None
 
@@ -64,7 +65,7 @@ def _of_streams(previous: Snapshot, snapshot: Snapshot) -> Verdict | None:
 def _follow_up(some: Iterable[tuple[SnapshotMember, object]], what: str) -> Verdict:
     members = [member for member, _ in some]
     lines = tuple(f"{member.identity} {what}" for member in members[:3])
-    people = tuple(member_who(member, "joined again") for member in members)
+    people = tuple(member_who(member, Involvement.JOINED_AGAIN) for member in members)
     return Verdict(Cause.COOPERATIVE, Confidence.LIKELY, people, (*lines, _SAME))
 
 

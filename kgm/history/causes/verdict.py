@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from kgm.history.causes.libraries import leaves_when_closed
 from kgm.history.reconstruct.classic_snapshots import MemberChange, SnapshotMember
-from kgm.history.row_parts import Who
+from kgm.history.row_parts import Involvement, Who
 from kgm.model.client_library import ClientLibrary
 from kgm.records.messages.group_metadata_value import MemberMetadata
 
@@ -87,7 +87,7 @@ class GroupEventKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """also: further causes of the same rebalance."""
+    """also: further causes of the same rebalance. confidence: how certain all of them are together."""
 
     cause: Cause
     confidence: Confidence
@@ -170,16 +170,21 @@ def session_of(record: MemberMetadata) -> int | None:
     return record.session_timeout if record.session_timeout >= 0 else None
 
 
-def who(change: MemberChange, what: str | None = None) -> Who:
+def who(change: MemberChange, what: Involvement | None = None) -> Who:
     """The member of a change. what: what it did; None: the kind of the change."""
-    return member_who(change.member, what or change.kind.value)
+    return member_who(change.member, what or Involvement(change.kind.value))
 
 
-def member_who(member: SnapshotMember, what: str) -> Who:
+def departed_who(departure: Departure) -> Who:
+    """A member that is gone, and how it left."""
+    return who(departure.missing.change, Involvement(departure.cause.value))
+
+
+def member_who(member: SnapshotMember, what: Involvement) -> Who:
     """A member, and what it did."""
     record = member.record
     return Who(
-        seat=member.identity, what=what, member_id=record.member_id, client_id=record.client_id,
+        seat=member.identity, what=what.value, member_id=record.member_id, client_id=record.client_id,
         client_host=record.client_host,
     )  # fmt: skip
 
@@ -210,9 +215,9 @@ def topology_verdict(changes: Sequence[MemberChange]) -> Verdict:
     return Verdict(Cause.TOPOLOGY, Confidence.CERTAIN, tuple(who(each) for each in changes), lines)
 
 
-def weaker(one: Confidence, other: Confidence) -> Confidence:
-    """The less certain of two."""
-    return max(one, other, key=lambda each: each.rank)
+def weakest(*confidences: Confidence) -> Confidence:
+    """The least certain: what several causes of one rebalance have together."""
+    return max(confidences, key=lambda each: each.rank)
 
 
 def partitions_text(places: Iterable[tuple[str, int]]) -> str:

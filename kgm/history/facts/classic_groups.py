@@ -36,7 +36,7 @@ from kgm.history.reconstruct.classic_snapshots import (
     SnapshotMember,
     TopicPartition,
 )
-from kgm.history.row_parts import GroupKey, GroupRecord, Who
+from kgm.history.row_parts import GroupKey, GroupRecord, Involvement, Who
 from kgm.history.row_tables import RowCollector
 from kgm.history.rows import EventRow, OwnerRow, RebalanceRow, TenureRow
 from kgm.history.state_json import json_name
@@ -173,7 +173,7 @@ class ClassicGroupFacts:
             self.restarts.converted(member, snapshot.timestamp, snapshot.timestamp if since is None else since)
         if members:
             evidence = "the group's record was deleted while it had members: the group became one of another type"
-            people = [member_who(member, "member") for member in members]
+            people = [member_who(member, Involvement.MEMBER) for member in members]
             self._event(record, snapshot, GroupEventKind.CONVERTED, people, [evidence])
         else:
             evidence = "the group's record was deleted: by an admin, or when its last offset had expired"
@@ -233,7 +233,11 @@ class ClassicGroupFacts:
                 f"{each.identity}: {each.member.record.member_id} replaced {each.old_member_id}" for each in replaced
             )]  # fmt: skip
             self._event(
-                record, snapshot, GroupEventKind.ABSORBED, [who(each, "returned") for each in replaced], evidence
+                record,
+                snapshot,
+                GroupEventKind.ABSORBED,
+                [who(each, Involvement.RETURNED) for each in replaced],
+                evidence,
             )
             self.days.add_absorbed(snapshot.timestamp, len(replaced))
 
@@ -325,16 +329,17 @@ class ClassicGroupFacts:
         self, record: GroupRecord, snapshot: Snapshot, back: Sequence[tuple[ReturnedMember, Absence]], row: RebalanceRow
     ) -> None:
         for each, absence in back:
+            sure = Confidence.LIKELY if each.unique else Confidence.POSSIBLE
             ended = Return(
                 old_member_id=each.old_member_id, down_min=absence.down_min, down_max=absence.down_max,
                 up_at=snapshot.joined_at, absorbed=False, complete=snapshot.complete,
-                confidence=(Confidence.LIKELY if each.unique else Confidence.POSSIBLE).value,
+                confidence=sure.value,
                 left_at=absence.offset, expired=absence.expired,
             )  # fmt: skip
             self.restarts.ended(record, each.change, ended)
             new = each.change.member.record.member_id
             line = f"{each.old_member_id} came back as {new} in generation {row.to_generation}"
-            self.recent.came_back(absence.offset, line)
+            self.recent.came_back(absence.offset, line, sure)
 
     def _change_tenures(
         self, snapshot: Snapshot, changes: Sequence[MemberChange], departures: Mapping[str, Departure], cause: str

@@ -48,7 +48,7 @@ from kgm.history.facts.rebalance_rows import RecentRebalances
 from kgm.history.facts.restarts import Absence, Restarts, Return
 from kgm.history.facts.tenures import Tenures
 from kgm.history.reconstruct.classic_snapshots import ChangeKind, MemberChange, SnapshotMember
-from kgm.history.row_parts import GroupKey, GroupRecord, Who
+from kgm.history.row_parts import GroupKey, GroupRecord, Involvement, Who
 from kgm.history.row_tables import RowCollector
 from kgm.history.rows import EventRow, GroupEpochRow, MemberStateRow, RebalanceRow, TenureRow
 from kgm.protocol.struct import Message
@@ -261,7 +261,10 @@ class ConsumerGroupFacts:
         self.restarts.ended(record, change, back)
         line = f"{change.identity}: {change.member.record.member_id} replaced {before.member_id}"
         self._event(
-            record, GroupEventKind.ABSORBED, [who(change, "returned")], [line, "the group's epoch did not rise"]
+            record,
+            GroupEventKind.ABSORBED,
+            [who(change, Involvement.RETURNED)],
+            [line, "the group's epoch did not rise"],
         )
         self.days.add_absorbed(record.timestamp, 1)
 
@@ -280,7 +283,7 @@ class ConsumerGroupFacts:
             member.away_since = record.timestamp
             change = self._change(record, ChangeKind.LEFT, member_id, member)
             line = f"{change.identity}: it stopped, and keeps its partitions until it is back or its session expires"
-            self._event(record, GroupEventKind.AWAY, [who(change, "away")], [line])
+            self._event(record, GroupEventKind.AWAY, [who(change, Involvement.AWAY)], [line])
 
     def _change(
         self, record: GroupRecord, kind: ChangeKind, member_id: str, member: LoggedMember, old: str | None = None
@@ -341,7 +344,7 @@ class ConsumerGroupFacts:
         classic = all(member.classic_session_ms is not None for _, _, member in new_members)
         if old is None and joined and classic:
             line = "its members came from the classic protocol at the same moment"
-            self._event(record, GroupEventKind.CONVERTED, [who(each, "member") for each in joined], [line])
+            self._event(record, GroupEventKind.CONVERTED, [who(each, Involvement.MEMBER) for each in joined], [line])
             for each in joined:
                 self.restarts.stays(each.member)
         elif new != old and (old is not None or not pending.broken):
@@ -432,15 +435,16 @@ class ConsumerGroupFacts:
         self, record: GroupRecord, returned: Sequence[tuple[MemberChange, Absence]], row: RebalanceRow
     ) -> None:
         for change, absence in returned:
+            sure = Confidence.LIKELY if self._is_unique(change, absence) else Confidence.POSSIBLE
             back = Return(
                 old_member_id=absence.member_id, down_min=absence.down_min, down_max=absence.down_max,
                 up_at=change.timestamp, absorbed=False, complete=self._complete,
-                confidence=(Confidence.LIKELY if self._is_unique(change, absence) else Confidence.POSSIBLE).value,
+                confidence=sure.value,
                 left_at=absence.offset, expired=absence.expired,
             )  # fmt: skip
             self.restarts.ended(record, change, back)
             line = f"{absence.member_id} came back as {change.member.record.member_id} in epoch {row.to_generation}"
-            self.recent.came_back(absence.offset, line)
+            self.recent.came_back(absence.offset, line, sure)
 
     def _remember(self, record: GroupRecord) -> None:
         """The changes have been explained; remember the members that left, because they may come back."""
@@ -467,7 +471,7 @@ class ConsumerGroupFacts:
             for change in changes:
                 self.restarts.converted(change.member, record.timestamp, record.timestamp)
             line = "the group's records were deleted while it had members: it became a classic group"
-            self._event(record, GroupEventKind.CONVERTED, [who(each, "member") for each in changes], [line])
+            self._event(record, GroupEventKind.CONVERTED, [who(each, Involvement.MEMBER) for each in changes], [line])
         elif state.group.epoch is not None:
             line = "the group's records were deleted: by an admin, or because it was empty for long enough"
             self._event(record, GroupEventKind.REMOVED, [], [line])

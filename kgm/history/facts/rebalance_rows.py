@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from kgm.history.causes.verdict import RETURN_WITHIN_MS, Cause
+from kgm.history.causes.verdict import RETURN_WITHIN_MS, Cause, Confidence, weakest
 from kgm.history.row_tables import RowCollector
 from kgm.history.rows import RebalanceRow
 
@@ -31,12 +31,16 @@ class RecentRebalances:
                 self.rows[number] = new
                 self._collector.put(new)
 
-    def came_back(self, offset: int | None, line: str) -> None:
+    def came_back(self, offset: int | None, line: str, sure: Confidence) -> None:
         """A member that left in the rebalance at this offset came back later, as `line` says: it was a bounce."""
 
         def noted(row: RebalanceRow) -> RebalanceRow:
             if row.offset != offset or Cause.BOUNCE.value in (row.cause, *row.also):
                 return row
-            return replace(row, also=(*row.also, Cause.BOUNCE.value), evidence=(*row.evidence, line))
+            together = weakest(Confidence(row.confidence), sure).value
+            return replace(
+                row, also=(*row.also, Cause.BOUNCE.value), evidence=(*row.evidence, line), confidence=together,
+                inferred_confidence=together,
+            )  # fmt: skip
 
         self.update(noted)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from kgm.history.row_parts import Involvement
 from kgm.history.rows import AlarmRow, RebalanceRow, TimeoutAdviceRow
 from kgm.operations.history.source import History
 from kgm.text.wording import typed
@@ -45,4 +46,6 @@ def next_steps(
 
 def _has_dynamic_bounces(rebalances: Sequence[RebalanceRow]) -> bool:
     """Whether a dynamic member came back; its identity is its member id."""
-    return any(each.what == "returned" and each.seat == each.member_id for row in rebalances for each in row.who)
+    return any(
+        each.what == Involvement.RETURNED and each.seat == each.member_id for row in rebalances for each in row.who
+    )

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Final
 
 from kgm.history.causes.verdict import Cause, Confidence
+from kgm.history.row_parts import Involvement
 from kgm.history.rows import RebalanceRow
 from kgm.model.errors import KgmError
 from kgm.operations.audit.audit_log import REMOVAL, AuditedRemoval, AuditLog, default_path
@@ -54,7 +55,7 @@ def _audited(row: RebalanceRow, removals: Mapping[tuple[str | None, str], Audite
     lines = [
         f"{each.seat}: kgm removed it at {one.time}" + (f" ({one.reason})" if one.reason else "") for each, one in found
     ]
-    who = tuple(replace(each, what=Cause.REMOVAL.value) if each in mine else each for each in row.who)
+    who = tuple(replace(each, what=Involvement.REMOVAL.value) if each in mine else each for each in row.who)
     row = replace(row, who=who, evidence=(*lines, *row.evidence))
     if len(found) < len(gone) or not {row.cause, *row.also} <= _GONE:
         return row

@@ -7,10 +7,12 @@ from kgm.history.causes.classic_causes import departure
 from kgm.history.causes.consumer_causes import ConsumerAbsence, consumer_departure
 from kgm.history.causes.session_timeouts import SessionSource, SessionTimeout
 from kgm.history.causes.verdict import Cause, Confidence, MissingMember
+from kgm.history.derive import derive
 from kgm.history.facts.commit_windows import CommitTimes, commit_windows
 from kgm.history.reconstruct.classic_snapshots import ChangeKind, MemberChange, SnapshotMember
 from kgm.history.schema import SILVER_COMMIT
 from kgm.records.messages.group_metadata_value import MemberMetadata
+from tests.history.truth.test_cut_logs import classic_world, rebalances
 
 AT = 1_700_000_000_000
 SESSION_MS = 45_000
@@ -185,3 +187,18 @@ def test_a_member_that_did_not_revoke_although_it_sent_heartbeats(asked_ms, expe
     missing = gone(900, cadence_ms=5_000, max_poll_ms=30_000)
     absence = ConsumerAbsence(away=None, heard=AT - 60_000, unrevoked=AT - asked_ms)
     assert verdict(consumer_departure(missing, AT, absence, SESSION)) == expected
+
+
+def test_how_a_member_left_is_not_certain_because_the_group_is_empty():
+    """The record proves that all are gone, and not how: a session that expired is a matter of times."""
+    world, (static,) = classic_world(("static", "s"))
+    static.start()
+    world.run(20_000)
+    static.crash()
+    world.run(120_000)
+    raw = world.log.raw()
+    (departure_of,) = [
+        row for row in derive(raw).tables["silver_seat"].to_pylist() if row["end_cause"] is not None
+    ]  # fmt: skip
+    assert (departure_of["end_cause"], departure_of["end_confidence"]) == ("session-expiry", "likely")
+    assert rebalances(raw)[-1] == ("all-gone", "likely", ["static"])

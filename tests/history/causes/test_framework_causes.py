@@ -17,8 +17,8 @@ from tests.frameworks.kafkas_classes import recorded
 START = 1_700_000_000_000
 
 
-def cause(assignment, after_ms, *, protocol_type, protocol):
-    """Of a rebalance of the same single member, so long after the one that gave it this assignment."""
+def records(assignment, after_ms, *, protocol_type, protocol):
+    """Of a group that is created, gives its single member this assignment, and rebalances so long after that."""
     rows = []
     times = (START, START, START + after_ms)
     for generation, at_ms in enumerate(times):
@@ -28,9 +28,15 @@ def cause(assignment, after_ms, *, protocol_type, protocol):
             members=[member] if generation else [], current_state_timestamp=at_ms,
         )  # fmt: skip
         rows.append((at_ms, *encode_record(Record(key=GroupMetadataKey(group="g"), value=value))))
+    return rows
+
+
+def cause(assignment, after_ms, **of):
+    """Of a rebalance of the same single member, so long after the one that gave it this assignment."""
+    rows = records(assignment, after_ms, **of)
     found = derive_records(rows).rows(RebalanceRow, RowFilter())
     last = max(found, key=lambda row: row.offset)
-    assert last.offset == len(times) - 1
+    assert last.offset == len(rows) - 1
     return last.cause, last.confidence, last.evidence
 
 

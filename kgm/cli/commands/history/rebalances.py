@@ -44,7 +44,7 @@ def rebalances(
     """List rebalances, oldest first: when, why and how certain, who, how long members were stopped, what moved.
 
     WHO: + joined, - left, ~ came back, = took over what others gave up in the previous rebalance, * changed its
-    subscription.
+    subscription; no sign: it stayed a member, and joined again.
     STOPPED: the bounds that the log gives; for a consumer group, the exact total over partitions. MOVED: partitions
     whose owner changed, out of those that had an owner before and after. A ? after the generation: compaction has
     removed records in between, so the row is the difference between the two ends.

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, assert_never
 
 from kgm.cli.output.history.rows_json import BROKER_LOG, at, at_text
 from kgm.cli.output.report import Cell, Column
+from kgm.history.row_parts import Involvement
 from kgm.text.durations import show_duration
 from kgm.text.wording import in_words, many
 
@@ -19,8 +20,6 @@ _MOST_WHO = 4
 _CAUSES_SHOWN = 3
 #: The random end of a classic member id: eight of its digits are enough to tell members apart.
 _UUID = re.compile(r"-([0-9a-f]{8})(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
-#: The sign for what a member did; anything else is a way to leave.
-_SIGNS = {"joined": "+", "returned": "~", "replaced": "~", "took over": "=", "resubscribed": "*", "member": ""}
 
 
 def short(identity: str | None) -> str:
@@ -35,12 +34,43 @@ def known(value: int | None) -> str:
 
 def who_text(who: Sequence[Who], *, most: int = _MOST_WHO) -> str | None:
     """`+app-1 -app-2`: who joined, left, came back (`~`), took over what others gave up in the previous rebalance
-    (`=`), or changed its subscription (`*`)."""
+    (`=`), or changed its subscription (`*`); without a sign: who stayed a member, such as one that joined again."""
     if not who:
         return None
-    texts = [_SIGNS.get(each.what or "", "-") + short(each.seat or None) for each in who]
+    texts = [_sign(each.what) + short(each.seat or None) for each in who]
     rest = len(texts) - most
     return " ".join(texts[:most]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def _sign(what: str) -> str:
+    """The sign for what a member did. "" for a word that only a newer kgm knows."""
+    try:
+        known = Involvement(what)
+    except ValueError:
+        return ""
+    # Without a default: the type checker finds the member of the enum that is missing here.
+    match known:
+        case Involvement.JOINED:
+            return "+"
+        case Involvement.RETURNED | Involvement.REPLACED:
+            return "~"
+        case Involvement.TOOK_OVER:
+            return "="
+        case Involvement.RESUBSCRIBED:
+            return "*"
+        case Involvement.JOINED_AGAIN | Involvement.PROBED | Involvement.AWAY | Involvement.MEMBER:
+            return ""
+        case (
+            Involvement.LEFT
+            | Involvement.LEAVE
+            | Involvement.SESSION_EXPIRY
+            | Involvement.MAX_POLL
+            | Involvement.REMOVAL
+            | Involvement.DEPARTURE
+        ):
+            return "-"
+        case _:
+            assert_never(known)
 
 
 def why_text(row: RebalanceRow) -> str:

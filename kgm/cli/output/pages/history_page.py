@@ -159,7 +159,7 @@ def _all_rebalances(rebalances: Sequence[RebalanceRow]) -> Markup:
     titles = ["at", "generation", "why", "confidence", "who", "stopped", "moved"]
     note = (
         "Who: + joined, - left, ~ came back, = took over what others gave up in the previous rebalance, * changed its "
-        "subscription."
+        "subscription; no sign: it stayed a member, and joined again."
     )
     return section(
         "All rebalances, newest first", table(titles, rows, right=("at",)), more,
