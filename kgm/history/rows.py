@@ -301,12 +301,15 @@ class MemberStateRow(_RecordRow):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RebalanceRow(_RecordRow):
     """A rebalance that completed (`classic_snapshots.Rebalance`; for a group of the consumer protocol, each epoch
-    except the first). complete: compaction cannot have removed a record within it. cause: one of `verdict.Cause`; also:
-    further causes of the same rebalance; confidence, of all of them together: "certain", "likely", "possible", and
-    "unknown" with cause "unknown". evidence: what in the log shows it, one sentence each. source: "log", or "broker
-    log" if the broker's own log gives the reason (then reason has its words, and inferred_cause and inferred_confidence what was inferred from
-    the records). stopped_partition_ms: the sum over the partitions, minimum and maximum; for a group of the consumer
-    protocol it is exact, once all partitions have owners again."""
+    except the first). moved, kept: partitions with an owner after it that is another one than their last, or the same;
+    that one may have given them up in an earlier rebalance, as in a cooperative one, and for a group of the consumer
+    protocol both are owners by the target assignment. complete: compaction cannot have removed a record within it.
+    cause: one of `verdict.Cause`; also: further causes of the same rebalance; confidence, of all of them together:
+    "certain", "likely", "possible", and "unknown" with cause "unknown". evidence: what in the log shows it, one
+    sentence each. source: "log", or "broker log" if the broker's own log gives the reason (then reason has its words,
+    and inferred_cause and inferred_confidence what was inferred from the records). stopped_partition_ms: the sum over
+    the partitions, minimum and maximum; for a group of the consumer protocol it is exact, once all partitions have
+    owners again."""
 
     table: ClassVar[str] = "gold_rebalance"
     from_generation: Int32

@@ -41,6 +41,7 @@ from kgm.history.row_tables import RowCollector
 from kgm.history.rows import EventRow, OwnerRow, RebalanceRow, TenureRow
 from kgm.history.state_json import json_name
 from kgm.model.client_library import ClientLibrary
+from kgm.protocol.subscription import PROTOCOL_TYPE
 
 CLASSIC = "classic"
 
@@ -48,17 +49,19 @@ CLASSIC = "classic"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassicGroupState:
     """The state of a group between two runs; its last snapshot is in `partition_replay`. session_timeout_ms: the
-    longest of its members'. unassigned: partitions that a rebalance took from a member and has not yet given to
-    another; unassigned_known: whether these are all of them, because no earlier record is missing. converted: whether
-    the last record turned a group of the consumer protocol into a classic one. writes_replacements: whether the
-    coordinator has been seen to write a record when a static member is replaced without a rebalance, as all do from
-    Kafka 2.6.1 on (KAFKA-10284). whole: no record is missing since the group was created."""
+    longest of its members'. last_owners: as in `ClassicOwnership`. unassigned: partitions that a rebalance took from a
+    member and has not yet given to another; unassigned_known: whether these are all of them, because no earlier record
+    is missing. converted: whether the last record turned a group of the consumer protocol into a classic one.
+    writes_replacements: whether the coordinator has been seen to write a record when a static member is replaced
+    without a rebalance, as all do from Kafka 2.6.1 on (KAFKA-10284). whole: no record is missing since the group was
+    created."""
 
     leader_epoch: int | None = None
     timestamp: int = 0
     session_timeout_ms: int = field(default=0, metadata=json_name("session"))
     tenures: dict[str, TenureRow] = field(default_factory=dict, metadata=json_name("seats"))
     owners: list[OwnerRow] = field(default_factory=list)
+    last_owners: list[tuple[str, int, str]] = field(default_factory=list)
     commits: list[tuple[str, int, Times]] = field(default_factory=list)
     alarms: AlarmState = field(default_factory=AlarmState)
     days: dict[str, DayTotals] = field(default_factory=dict)
@@ -84,7 +87,7 @@ class ClassicGroupFacts:
         self.leader_epoch, self.timestamp, self.session = state.leader_epoch, state.timestamp, state.session_timeout_ms
         self.tenures = Tenures(rows, state.tenures)
         self.commits = CommitTimes(state.commits)
-        self.ownership = ClassicOwnership(rows, self.group, state.owners, self.commits)
+        self.ownership = ClassicOwnership(rows, self.group, state.owners, state.last_owners, self.commits)
         self.alarms = Alarms(rows, state.alarms)
         self.days = DailyTotals(rows, self.group, state.days)
         self.unassigned: dict[TopicPartition, None] = dict.fromkeys(state.unassigned)
@@ -94,7 +97,9 @@ class ClassicGroupFacts:
         """The state for the next run."""
         return ClassicGroupState(
             leader_epoch=self.leader_epoch, timestamp=self.timestamp, session_timeout_ms=self.session,
-            tenures=self.tenures.open, owners=list(self.ownership.open.values()), commits=self.commits.state(),
+            tenures=self.tenures.open, owners=list(self.ownership.open.values()),
+            last_owners=[(*place, identity) for place, identity in self.ownership.last_owners.items()],
+            commits=self.commits.state(),
             alarms=self.alarms.state, days=self.days.state(), unassigned=list(self.unassigned),
             recent=self.recent.rows, converted=self.converted, unassigned_known=self.unassigned_known,
             writes_replacements=self.writes_replacements, whole=self.whole,
@@ -273,7 +278,7 @@ class ClassicGroupFacts:
                 if each.kind is ChangeKind.JOINED and self.restarts.was_member(each.member)
             ],
         )  # fmt: skip
-        row = _rebalance_row(record, context, explain_rebalance(context))
+        row = _rebalance_row(record, context, explain_rebalance(context), self.ownership.regained(snapshot))
         self._restarted(record, snapshot, back, row)
         departure_of = {each.missing.change.identity: each for each in departures}
         taken_over = Cause.BOUNCE.value if self.writes_replacements else "replaced"
@@ -364,6 +369,8 @@ class ClassicGroupFacts:
                 place: None for place in (*self.unassigned, *before) if place not in after and place[0] in topics
             }
         self.ownership.assigned(snapshot)
+        if snapshot.kind is SnapshotKind.TOMBSTONE:
+            self.ownership.forget_last_owners()
 
 
 def _partitions(snapshot: Snapshot | None, identity: str) -> list[TopicPartition]:
@@ -378,26 +385,33 @@ def _sure(snapshot: Snapshot) -> str:
     return (Confidence.CERTAIN if snapshot.complete else Confidence.UNKNOWN).value
 
 
-def _rebalance_row(record: GroupRecord, context: RebalanceContext, verdict: Verdict) -> RebalanceRow:
+def _rebalance_row(
+    record: GroupRecord, context: RebalanceContext, verdict: Verdict, regained: tuple[int, int]
+) -> RebalanceRow:
+    """regained: see `ClassicOwnership.regained`."""
     rebalance, snapshot, previous = context.rebalance, context.snapshot, context.previous
     kinds = Counter(each.kind for each in context.changes)
+    # What workers of Connect own, and members of any other client, is not known as partitions.
+    readable = {previous.protocol_type, snapshot.protocol_type} <= {PROTOCOL_TYPE, ""}
     row = RebalanceRow(
         **record.columns, from_generation=rebalance.from_generation, to_generation=rebalance.to_generation,
-        lost_rounds=rebalance.lost_rounds, moved=rebalance.moved, kept=rebalance.kept, complete=rebalance.complete,
+        lost_rounds=rebalance.lost_rounds,
+        moved=rebalance.moved + regained[0] if readable else None,
+        kept=rebalance.kept + regained[1] if readable else None, complete=rebalance.complete,
         cause=verdict.cause.value, confidence=verdict.confidence.value,
         also=tuple(each.value for each in verdict.also), who=verdict.who, evidence=verdict.evidence, source="log",
         inferred_cause=verdict.cause.value, inferred_confidence=verdict.confidence.value, sync_ms=snapshot.sync_ms,
         protocol=snapshot.protocol, members_before=len(previous.members), members_after=len(snapshot.members),
         joined=kinds[ChangeKind.JOINED], left=kinds[ChangeKind.LEFT], replaced=kinds[ChangeKind.REPLACED],
-        assigned=len(snapshot.owners),
+        assigned=len(snapshot.owners) if readable else None,
     )  # fmt: skip
     return _with_stopped(row, rebalance)
 
 
 def _with_stopped(row: RebalanceRow, rebalance: Rebalance) -> RebalanceRow:
-    low, high, assigned = rebalance.stopped_min_ms, rebalance.stopped_max_ms, row.assigned or 0
+    low, high, assigned = rebalance.stopped_min_ms, rebalance.stopped_max_ms, row.assigned
     return replace(
         row, stopped_min_ms=low, stopped_max_ms=high,
-        stopped_partition_ms_min=None if low is None else low * assigned,
-        stopped_partition_ms_max=None if high is None else high * assigned,
+        stopped_partition_ms_min=None if low is None or assigned is None else low * assigned,
+        stopped_partition_ms_max=None if high is None or assigned is None else high * assigned,
     )  # fmt: skip

@@ -3,7 +3,7 @@
 The group's records show who owns which partition from the end of a rebalance on, and that members had revoked the other
 partitions by the end of its join phase; the last commit before that is a lower bound for how long they consumed."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from kgm.history.facts.commit_windows import CommitTimes
@@ -12,13 +12,30 @@ from kgm.history.row_parts import GroupKey
 from kgm.history.row_tables import RowCollector
 from kgm.history.rows import OwnerRow
 
+#: (topic, partition, identity)
+LastOwners = Iterable[tuple[str, int, str]]
+
 
 class ClassicOwnership:
-    """The owners of a group's partitions. open: the rows of owners that still own their partition."""
+    """The owners of a group's partitions. open: the rows of owners that still own their partition. last_owners: the
+    identity that last owned each of the partitions that have no owner now."""
 
-    def __init__(self, rows: RowCollector, group: GroupKey, open_rows: list[OwnerRow], commits: CommitTimes) -> None:
+    def __init__(
+        self, rows: RowCollector, group: GroupKey, open_rows: list[OwnerRow], last_owners: LastOwners,
+        commits: CommitTimes,
+    ) -> None:  # fmt: skip
         self.rows, self.group, self.commits = rows, group, commits
         self.open = {(row.place, row.topic_partition): row for row in open_rows}
+        self.last_owners = {(topic, number): identity for topic, number, identity in last_owners}
+
+    def regained(self, snapshot: Snapshot) -> tuple[int, int]:
+        """How many partitions that had no owner until this snapshot have another one than their last, and the same.
+
+        In a cooperative rebalance a partition that moves has no owner for one generation, in that of Kafka Streams for
+        as many as it takes the next owner to catch up: no two consecutive records show that it moved."""
+        owners = snapshot.owners
+        same = [owners[place] == identity for place, identity in self.last_owners.items() if place in owners]
+        return len(same) - sum(same), sum(same)
 
     def assigned(self, snapshot: Snapshot) -> None:
         """The partitions now have the owners of this snapshot. A row continues if the identity is the same."""
@@ -33,6 +50,10 @@ class ClassicOwnership:
                 self._close(place, snapshot)
             self._open(place, identity, snapshot)
 
+    def forget_last_owners(self) -> None:
+        """The group was removed: what follows is a new group with its id."""
+        self.last_owners.clear()
+
     def finish(self) -> None:
         """Put the rows that are still open at the end of the records."""
         self.rows.put_all(self.open.values())
@@ -46,10 +67,12 @@ class ClassicOwnership:
             exact=False,
         )  # fmt: skip
         self.open[place] = row
+        self.last_owners.pop(place, None)
         self.rows.put(row)
 
     def _close(self, place: TopicPartition, snapshot: Snapshot) -> None:
         row = self.open.pop(place)
+        self.last_owners[place] = row.seat
         last = self.commits.forget(place)
         earliest = row.from_timestamp if last is None else max(last, row.from_timestamp)
         until = min(snapshot.joined_at, snapshot.timestamp)

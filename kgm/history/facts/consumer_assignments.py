@@ -58,10 +58,12 @@ class ConsumerAssignments:
         planned = {
             plan_key(place): state.identity(member_id) for member_id, places in state.target.items() for place in places
         }
-        both = state.planned.keys() & planned.keys()
-        unmoved = sum(state.planned[place] == planned[place] for place in both)
+        last = state.last_planned | state.planned
+        both = last.keys() & planned.keys()
+        unmoved = sum(last[place] == planned[place] for place in both)
         self.recent.update(partial(self._with_moves, epoch, len(both) - unmoved, unmoved, planned))
         state.planned = planned
+        state.last_planned = {place: identity for place, identity in last.items() if place not in planned}
         self.epochs.assigned(record, epoch)
         state.group.lagging = [each for each in state.members if not self._has_target(each, epoch)]
         self._check_reached(record)

@@ -480,7 +480,7 @@ class ConsumerGroupFacts:
                 identity, record.offset, record.timestamp, state.generation, cause=GroupEventKind.REMOVED.value,
                 confidence=self._sure.value,
             )  # fmt: skip
-        state.members, state.current, state.target, state.planned = {}, {}, {}, {}
+        state.members, state.current, state.target, state.planned, state.last_planned = {}, {}, {}, {}, {}
         state.pending = PendingChanges()
         state.group = EpochState(heard_at=record.timestamp)
 

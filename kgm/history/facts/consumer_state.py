@@ -219,14 +219,15 @@ class OwnershipState:
 
 @dataclass(slots=True, kw_only=True)
 class ConsumerGroupState:
-    """The whole state. planned: the identity to which the last target assignment gives each partition (`plan_key`). The
-    rows in owners, tenures, days, epochs and recent are put there for the next run by the objects that maintain
-    them."""
+    """The whole state. planned: the identity to which the last target assignment gives each partition (`plan_key`);
+    last_planned: the identity to which an earlier one gave each partition that it gives to nobody. The rows in owners,
+    tenures, days, epochs and recent are put there for the next run by the objects that maintain them."""
 
     members: dict[str, LoggedMember] = field(default_factory=dict)
     current: dict[str, CurrentAssignment] = field(default_factory=dict)
     target: dict[str, list[TopicIdPartition]] = field(default_factory=dict)
     planned: dict[str, str] = field(default_factory=dict)
+    last_planned: dict[str, str] = field(default_factory=dict)
     group: EpochState = field(default_factory=EpochState)
     pending: PendingChanges = field(default_factory=PendingChanges)
     owners: OwnershipState = field(default_factory=OwnershipState)

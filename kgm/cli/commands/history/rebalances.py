@@ -46,7 +46,8 @@ def rebalances(
     WHO: + joined, - left, ~ came back, = took over what others gave up in the previous rebalance, * changed its
     subscription; no sign: it stayed a member, and joined again.
     STOPPED: the bounds that the log gives; for a consumer group, the exact total over partitions. MOVED: partitions
-    whose owner changed, out of those that had an owner before and after. A ? after the generation: compaction has
+    that got another owner than their last one, out of those that have had one before. What a cooperative rebalance takes
+    from a member counts in the later rebalance that gives it to another one. A ? after the generation: compaction has
     removed records in between, so the row is the difference between the two ends.
 
     With -b HOST:PORT and neither --source nor --store, kgm reads the live topic: one partition for one group, otherwise
