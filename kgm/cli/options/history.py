@@ -137,14 +137,19 @@ class HistoryOptions:
         """Whether to read the live topic: it is named, or a cluster is named and no history."""
         return self.kind == LIVE or (self.kind is None and self.store is None and run.bootstrap is not None)
 
-    def open(self, run: RunOptions, group_id: str | None = None) -> History:
-        """The history to query; warns about what could not be read. group_id: the only group of interest; None for all.
+    def open(self, run: RunOptions, group_id: str | None = None, match: str | None = None) -> History:
+        """The history to query; warns about what could not be read, and of groups with gaps. group_id: the only group
+        of interest; None for all, or for those whose id matches the pattern.
+
         Raises UsageError, NotFoundError, RefusedError for a source that is too large for one process, and any KgmError
         for the live topic."""
+        from kgm.cli.output.history.damages import warn_of, warn_of_gaps
+
         if self.is_live(run):
             with self.live(run, group_id) as live:
-                return live.read()
-        from kgm.cli.output.history.damages import warn_of
+                history = live.read()
+            warn_of_gaps(history, group_id, match)
+            return history
         from kgm.operations.history.source import open_history
 
         history = open_history(
@@ -153,6 +158,7 @@ class HistoryOptions:
         )  # fmt: skip
         # Before any question is asked: an answer may be that the history does not have what could not be read.
         warn_of(history.tables.origin.damages)
+        warn_of_gaps(history, group_id, match)
         return history
 
     def sessions(self) -> GivenSessions | None:

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from kgm.history.row_parts import CauseCount, Who
 from kgm.history.rows import RebalanceRow, TableRow
+from kgm.operations.history.gaps import incomplete_groups
 from kgm.operations.history.group_rows import matching
 from kgm.operations.history.source import History, in_order
 
@@ -75,11 +76,13 @@ class Culprit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Churn:
-    """The ranking. groups: most rebalances first; culprits: likewise. total: the number of groups before the limit."""
+    """The ranking. groups: most rebalances first; culprits: likewise. total: the number of groups before the limit.
+    incomplete: the groups in which a gap may hide rebalances, by id."""
 
     groups: tuple[GroupChurn, ...]
     culprits: tuple[Culprit, ...]
     total: int
+    incomplete: tuple[str, ...] = ()
 
 
 def rank_churn(history: History, *, match: str | None = None, limit: int | None = None) -> Churn:
@@ -94,7 +97,7 @@ def rank_churn(history: History, *, match: str | None = None, limit: int | None 
     names = {each.group_id for each in shown}
     return Churn(
         groups=tuple(shown), culprits=tuple(each for each in _culprits(rows) if each.group_id in names),
-        total=len(groups),
+        total=len(groups), incomplete=tuple(incomplete_groups(history, match=match)),
     )  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from kgm.history.rows import AlarmRow, EventRow, MemberChangeRow, RebalanceRow, 
 from kgm.model.assignment import Move
 from kgm.operations.groups.rebalance_wait import RebalanceWait
 from kgm.operations.history.advice import AdviceReport, advise
+from kgm.operations.history.gaps import incomplete_groups
 from kgm.operations.history.next_steps import NextStep, next_steps
 from kgm.operations.history.rebalance_effects import RebalanceEffects
 from kgm.operations.history.source import History, HistorySource, open_history
@@ -22,7 +23,7 @@ _GENERATIONS_SHOWN = 40
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """A group, within the requested time. complete: nothing is missing between its rebalances; None if there are none.
+    """A group, within the requested time. complete: no gap hides rebalances; None if there are none, and no gap.
     rebalance: the one explained in detail, with the members it changed and the partitions that moved between it and the
     next one. advice: what would have avoided rebalances, for all of the group's rebalances. wait: which members the
     rebalance in progress at the end of the history waits for; None if none is known to be in progress."""
@@ -70,7 +71,8 @@ def explain_group(
     effects = None if chosen is None else RebalanceEffects(history, chosen)
     moves = () if effects is None else effects.moves
     causes = count_causes(rebalances)
-    complete = all(row.complete for row in rebalances) if rebalances else None
+    has_gap = bool(incomplete_groups(history, group_id)) or not all(row.complete for row in rebalances)
+    complete = False if has_gap else True if rebalances else None
     return Explanation(
         group_id=group_id, group_type=rebalances[0].group_type if rebalances else None, complete=complete,
         causes=causes, rebalance=chosen, changes=() if effects is None else effects.changes, moves=moves,
@@ -78,7 +80,7 @@ def explain_group(
         timeout_advice=advice[0] if advice else None,
         next_steps=next_steps(
             history, group_id, rebalances=rebalances, alarms=alarms, advice=advice[0] if advice else None,
-            moved=bool(moves),
+            moved=bool(moves), is_complete=not has_gap,
         ),
         advice=advise(history, group_id, rebalances) if is_advised else AdviceReport(reason="it was not asked for"),
         wait=None if history.until_ms is not None else logged_wait(history, group_id),

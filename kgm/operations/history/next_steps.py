@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from kgm.history.row_parts import Involvement
 from kgm.history.rows import AlarmRow, RebalanceRow, TimeoutAdviceRow
 from kgm.operations.history.source import History
+from kgm.pipeline.options import SourceKind
 from kgm.text.wording import typed
 
 
@@ -19,9 +20,10 @@ class NextStep:
 
 def next_steps(
     history: History, group_id: str, *, rebalances: Sequence[RebalanceRow], alarms: Sequence[AlarmRow],
-    advice: TimeoutAdviceRow | None, moved: bool,
+    advice: TimeoutAdviceRow | None, moved: bool, is_complete: bool,
 ) -> tuple[NextStep, ...]:  # fmt: skip
-    """The next steps, most useful first. moved: whether the explained rebalance moved partitions."""
+    """The next steps, most useful first. moved: whether the explained rebalance moved partitions;
+    is_complete: whether no gap hides rebalances."""
     group = typed(group_id)
     timeouts = history.command("timeouts", group_id)
     steps: list[tuple[str, str]] = []
@@ -39,7 +41,8 @@ def next_steps(
     if moved:
         steps.append(("who owned which partition before and after", history.command("movement", group_id)))
     steps.append(("which members came and went", history.command("timeline", group_id)))
-    if not all(row.complete for row in rebalances):
+    # `verify` reads files only; of the live topic the warning about the gap says since when it is complete.
+    if not is_complete and history.source.kind is not SourceKind.KAFKA:
         steps.append(("which part of the history is complete", history.command("verify")))
     return tuple(NextStep(why=why, command=command) for why, command in steps)
 

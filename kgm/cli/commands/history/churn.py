@@ -45,7 +45,7 @@ def churn(
     new member id."""
     from kgm.operations.history.churn import rank_churn
 
-    history = options.open(common)
+    history = options.open(common, match=match)
     ranked = rank_churn(history, match=match, limit=limit)
     window = window_json(history)
     data = churn_json(ranked, window)

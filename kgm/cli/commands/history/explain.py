@@ -15,6 +15,7 @@ from kgm.cli.commands.history.following import Follow
 from kgm.cli.options.history import GroupOption, HistoryOptions, ReportFile, TheGroup, history_options, one_group
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
+from kgm.cli.output.history.damages import no_rebalance_text
 from kgm.cli.output.history.rebalance_detail import MEMBERS_SHOWN, rebalance_detail
 from kgm.cli.output.history.rows_json import cluster_json, explanation_json, window_json
 from kgm.cli.output.history.words import (
@@ -97,6 +98,7 @@ def _explained(
     options: HistoryOptions, common: RunOptions, group_id: str, generation: int | None
 ) -> tuple[History, Explanation]:
     """The history and its explanation; a live coordinator adds what its log lacks about a rebalance in progress."""
+    from kgm.cli.output.history.damages import warn_of_gaps
     from kgm.operations.history import explain_group
 
     if not options.is_live(common):
@@ -104,6 +106,7 @@ def _explained(
         return history, explain_group(history, group_id, generation)
     with options.live(common, group_id) as live:
         history = live.read()
+        warn_of_gaps(history, group_id)
         wait = None if history.until_ms is not None else live.wait(group_id)
     return history, replace(explain_group(history, group_id, generation), wait=wait)
 
@@ -176,9 +179,11 @@ def _list(explained: Explanation) -> Table:
         notes.append(f"the last {_SHOWN}; {len(rows) - _SHOWN} earlier ones: `kgm history rebalances` lists all")
     if absorbed:
         notes.append(f"{many(absorbed, 'restart')} of static members without a rebalance")
-    if explained.complete is False:
+    if any(not row.complete for row in rows):
         notes.append("compaction has removed records: a row with ? is the difference between its two ends")
-    heading = f"{explained.group_id}  {many(len(rows), 'rebalance')}" + (f": {causes}" if causes else "")
+    is_known = bool(rows) or explained.complete is not False
+    count = many(len(rows), "rebalance") if is_known else no_rebalance_text(is_complete=False)
+    heading = f"{explained.group_id}  {count}" + (f": {causes}" if causes else "")
     return Table(columns=[columns[at] for at in shown], rows=cells, heading=heading, notes=notes)
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
+from kgm.cli.output.history.damages import warn_of_gaps
 from kgm.cli.output.notices import Notices
 from kgm.cli.output.report import emit
 from kgm.cli.output.streams import reader_has_gone
@@ -40,7 +41,7 @@ def follow(
     if run.output not in _FORMATS:
         raise UsageError(f"--follow cannot print {run.output}, because the output has no end", hint="-o ndjson")
     with options.live(run, group_id, "waiting for rebalances") as live:
-        live.read()
+        warn_of_gaps(live.read(), group_id)
         of = "" if group_id is None else f" of group {group_id}"
         Notices().note(f"the history{of} is read; each new rebalance is printed when it has ended")
         for history, rows in live.follow(time.sleep):

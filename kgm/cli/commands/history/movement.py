@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from kgm.cli.options.history import GroupOption, HistoryOptions, TheGroup, history_options, one_group
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
-from kgm.cli.output.history.bars import bar, shown_window
-from kgm.cli.output.history.rows_json import at, at_text, cluster_json, owner_json, window_json
+from kgm.cli.output.history.bars import bar, shown_window, span_text
+from kgm.cli.output.history.rows_json import at, cluster_json, owner_json, window_json
 from kgm.cli.output.history.words import short
 from kgm.cli.output.report import Cell, Column, Report, Table, emit
 from kgm.text.wording import many
@@ -60,7 +60,7 @@ def _owners(group: str, rows: Sequence[OwnerRow], history: History) -> Table:
     from kgm.operations.history.group_rows import count_moves
     from kgm.operations.history.rebalance_effects import topic_name
 
-    window = first, last = shown_window(rows, history)
+    window = shown_window(rows, history)
     of_partition: dict[tuple[str, int], list[OwnerRow]] = {}
     for row in rows:
         of_partition.setdefault((topic_name(row), row.topic_partition), []).append(row)
@@ -83,6 +83,6 @@ def _owners(group: str, rows: Sequence[OwnerRow], history: History) -> Table:
         cells.append([topic, partition, count, *owner, " -> ".join(before) or None, bar(owners, window)])
     note = f"{many(moves, 'move')} of {many(len(of_partition), 'partition')}"
     return Table(
-        columns=columns, rows=cells, heading=f"{group}  owners, {at_text(first)} to {at_text(last)}",
+        columns=columns, rows=cells, heading=f"{group}  owners{span_text(rows, window, history)}",
         notes=[f"{note}; next: {history.command('explain', group)}"],
     )  # fmt: skip

@@ -92,12 +92,14 @@ def offsets(
 def _opened(
     options: HistoryOptions, common: RunOptions, group_id: str, retention_ms: int | None
 ) -> tuple[History, BrokerView]:
+    from kgm.cli.output.history.damages import warn_of_gaps
     from kgm.history.facts.offset_changes import BrokerView
 
     if not options.is_live(common):
         return options.open(common, group_id), BrokerView(retention_ms=retention_ms)
     with options.live(common, group_id) as live:
         history = live.read()
+        warn_of_gaps(history, group_id)
         return history, live.broker_view(history, group_id, retention_ms)
 
 

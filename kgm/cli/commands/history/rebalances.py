@@ -16,6 +16,7 @@ from kgm.cli.options.history import Group, GroupOption, HistoryOptions, Match, h
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
 from kgm.cli.options.words import known_word, split_words
+from kgm.cli.output.history.damages import no_rebalance_text
 from kgm.cli.output.history.rows_json import cluster_json, rebalance_json, window_json
 from kgm.cli.output.history.words import REBALANCE_KEYS, rebalance_cells, rebalance_columns
 from kgm.cli.output.report import Report, Table, emit
@@ -46,15 +47,17 @@ def rebalances(
     WHO: + joined, - left, ~ came back, = took over what others gave up in the previous rebalance, * changed its
     subscription; no sign: it stayed a member, and joined again.
     STOPPED: the bounds that the log gives; for a consumer group, the exact total over partitions. MOVED: partitions
-    that got another owner than their last one, out of those that have had one before. What a cooperative rebalance takes
-    from a member counts in the later rebalance that gives it to another one. A ? after the generation: compaction has
-    removed records in between, so the row is the difference between the two ends.
+    that got another owner than their last one, out of those that have had one before. What a cooperative rebalance
+    takes from a member counts in the later rebalance that gives it to another one. A ? after the generation: compaction
+    has removed records in between, so the row is the difference between the two ends. A warning names the groups of
+    which earlier records are missing: rebalances in there have no row.
 
     With -b HOST:PORT and neither --source nor --store, kgm reads the live topic: one partition for one group, otherwise
     all. This needs READ on __consumer_offsets. --follow prints each rebalance as it happens."""
     name = maybe_group(group, group_option)
     wanted = _causes(cause)
     from kgm.operations.history import group_rows
+    from kgm.operations.history.gaps import incomplete_groups
 
     def has_cause(row: RebalanceRow) -> bool:
         return not wanted or row.cause in wanted
@@ -68,9 +71,10 @@ def rebalances(
                 notes=(),
             ),
         )  # fmt: skip
-    history = options.open(common, name)
+    history = options.open(common, name, match)
     rows = [row for row in group_rows.rebalances(history, name, match) if has_cause(row)]
-    emit(_report(rows, history, notes=_notes(rows, history)), common)
+    is_complete = bool(rows) or not incomplete_groups(history, name, match)
+    emit(_report(rows, history, notes=_notes(rows, history, is_complete=is_complete)), common)
 
 
 def _report(rows: Sequence[RebalanceRow], history: History, *, notes: Sequence[str]) -> Report:
@@ -103,9 +107,9 @@ def _table(rows: Sequence[RebalanceRow], notes: Sequence[str]) -> Table:
     return Table(columns=columns, rows=cells, notes=notes)
 
 
-def _notes(rows: Sequence[RebalanceRow], history: History) -> list[str]:
+def _notes(rows: Sequence[RebalanceRow], history: History, *, is_complete: bool) -> list[str]:
     if not rows:
-        return ["no rebalance in this window"]
+        return [no_rebalance_text(is_complete=is_complete)]
     groups = Counter(row.group_id for row in rows)
     most = groups.most_common(1)[0][0]
     last = next(row for row in reversed(rows) if row.group_id == most)

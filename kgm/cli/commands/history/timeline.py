@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kgm.cli.options.history import GroupOption, HistoryOptions, TheGroup, history_options, one_group
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
-from kgm.cli.output.history.bars import bar, length_text, shown_window
+from kgm.cli.output.history.bars import bar, length_text, shown_window, span_text
 from kgm.cli.output.history.rows_json import (
     at,
     at_text,
@@ -24,6 +24,7 @@ from kgm.text.wording import in_words, many
 
 if TYPE_CHECKING:
     from kgm.history.rows import EventRow, RebalanceRow, TenureRow
+    from kgm.operations.history.source import History
 
 _SCHEMA = "kgm.history-timeline/v1"
 #: The columns of csv and tsv.
@@ -60,7 +61,7 @@ def timeline(
         Report(
             schema=_SCHEMA,
             data=data,
-            tables=[_tenures(name, answer.tenures, shown_window(answer.tenures, history)), _happened(happened)],
+            tables=[_tenures(name, answer.tenures, history), _happened(happened)],
             keys=_KEYS,
             names=list(dict.fromkeys(row.seat for row in answer.tenures)),
             items=seats,
@@ -70,8 +71,8 @@ def timeline(
     )
 
 
-def _tenures(group: str, tenures: Sequence[TenureRow], window: tuple[int, int]) -> Table:
-    first, last = window
+def _tenures(group: str, tenures: Sequence[TenureRow], history: History) -> Table:
+    window = _, last = shown_window(tenures, history)
     columns = [
         Column(title="IDENTITY"), Column(title="MEMBER-ID", wide=True), Column(title="CLIENT-ID"), Column(title="HOST"),
         Column(title="FROM"), Column(title="TO"), Column(title="FOR", right=True), Column(title="ENDED-BY"),
@@ -90,7 +91,7 @@ def _tenures(group: str, tenures: Sequence[TenureRow], window: tuple[int, int]) 
     identities_text = f"{identities} {'identity' if identities == 1 else 'identities'}"
     notes = [f"{many(len(tenures), 'member id')} of {identities_text}, {here} at the end"]
     return Table(
-        columns=columns, rows=rows, heading=f"{group}  members, {at_text(first)} to {at_text(last)}", notes=notes
+        columns=columns, rows=rows, heading=f"{group}  members{span_text(tenures, window, history)}", notes=notes
     )
 
 

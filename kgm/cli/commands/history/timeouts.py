@@ -40,7 +40,7 @@ def timeouts(
     name = maybe_group(group, group_option)
     from kgm.operations.history.group_rows import timeout_advice
 
-    history = options.open(common, name)
+    history = options.open(common, name, match)
     rows = timeout_advice(history, name, match)
     items = [advice_json(row) for row in rows]
     emit(

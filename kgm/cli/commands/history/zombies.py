@@ -37,7 +37,7 @@ def zombies(
     name = maybe_group(group, group_option)
     from kgm.operations.history.group_rows import alarms as alarms_of
 
-    history = options.open(common, name)
+    history = options.open(common, name, match)
     rows = alarms_of(history, name, match)
     items = [alarm_json(row) for row in rows]
     emit(

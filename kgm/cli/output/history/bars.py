@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from kgm.cli.output.history.rows_json import at_text
 from kgm.text.durations import show_duration
 
 if TYPE_CHECKING:
@@ -22,6 +23,14 @@ def shown_window(intervals: Sequence[TenureRow | OwnerRow], history: History) ->
     end = history.tables.origin.last_ms or 0
     last = history.until_ms if history.until_ms is not None else max([*starts, *ends, end])
     return first, max(first, last)
+
+
+def span_text(intervals: Sequence[TenureRow | OwnerRow], window: tuple[int, int], history: History) -> str:
+    """`, FROM to TO` for a heading; empty if neither the intervals nor the request say where the window begins."""
+    if not intervals and history.since_ms is None:
+        return ""
+    first, last = window
+    return f", {at_text(first)} to {at_text(last)}"
 
 
 def bar(intervals: Sequence[TenureRow | OwnerRow], window: tuple[int, int]) -> str:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from kgm.cli.output.history.damages import no_rebalance_text
 from kgm.cli.output.history.rows_json import Json, at
 from kgm.cli.output.history.words import (
     between_text,
@@ -25,7 +26,7 @@ from kgm.cli.output.pages.bars import colours_of, legend, ownership
 from kgm.cli.output.pages.page import Markup, cut, document, element, facts, join, section, table
 from kgm.simulation.play.holdings import Holding
 from kgm.text.durations import show_duration
-from kgm.text.wording import in_words
+from kgm.text.wording import in_words, some
 
 if TYPE_CHECKING:
     from kgm.history.rows import AlarmRow, OwnerRow, RebalanceRow
@@ -56,14 +57,14 @@ def explain_page(explained: Explanation, owners: Sequence[OwnerRow], window: Jso
 
 def _in_a_sentence(explained: Explanation) -> str:
     count = len(explained.rebalances)
-    return (
-        f"{count} rebalances: {', '.join(count_texts(explained.causes))}." if count else "No rebalance in this window."
-    )
+    if count:
+        return f"{count} rebalances: {', '.join(count_texts(explained.causes))}."
+    return f"{no_rebalance_text(is_complete=explained.complete is not False).capitalize()}."
 
 
 def _about(explained: Explanation, window: Json) -> Markup:
     advice = explained.timeout_advice
-    complete = {True: "yes", False: "no: compaction has removed records in between", None: None}[explained.complete]
+    complete = {True: "yes", False: "no: compaction has removed records", None: None}[explained.complete]
     return facts([
         ("type", explained.group_type),
         ("from", window["source"] or window["store"]),
@@ -208,6 +209,7 @@ def churn_page(churn: Churn, window: Json) -> str:
         element("p", f"{total:,} rebalances of {len(groups):,} groups.", class_="lead"),
         facts([
             ("from", window["source"] or window["store"]), ("since", window["since"]), ("until", window["until"]),
+            ("not complete: compaction has removed records", some(churn.incomplete) or None),
         ]),
         section("Groups, most rebalances first", _shares(groups), _groups(groups)),
         section("Members involved", _culprits(churn.culprits)),

@@ -1,0 +1,136 @@
+"""Which groups of a history have a gap: compaction removed records, so rebalances may be missing that have no row.
+
+A rebalance has a row only if records from before it are left. Where a group has none after a gap, no row says that
+anything is missing, so each record says it itself: see `SnapshotRow.contiguous`, `GroupEpochRow.complete` and
+`TenureRow.known_from`."""
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from itertools import pairwise
+from typing import ClassVar
+
+from kgm.history.rows import TableRow
+from kgm.operations.history.source import History
+
+#: Group types whose epochs are in no table.
+_WITHOUT_EPOCHS = frozenset({"streams", "share"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Snapshot(TableRow):
+    table: ClassVar[str] = "silver_snapshot"
+    partition: int
+    offset: int
+    timestamp: int
+    group_id: str
+    contiguous: bool | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Epoch(TableRow):
+    table: ClassVar[str] = "silver_group_epoch"
+    partition: int
+    offset: int
+    timestamp: int
+    group_id: str
+    complete: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Rebalance(TableRow):
+    table: ClassVar[str] = "gold_rebalance"
+    partition: int
+    offset: int
+    timestamp: int
+    group_id: str
+    group_type: str
+    complete: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Tenure(TableRow):
+    table: ClassVar[str] = "silver_seat"
+    group_id: str
+    group_type: str
+    from_offset: int
+    from_timestamp: int
+    known_from: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _MemberState(TableRow):
+    table: ClassVar[str] = "silver_member_state"
+    timestamp: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Gap:
+    """before: the time of the group's last record before the gap, in ms; None if there is none. after: of the first one
+    after it."""
+
+    group_id: str
+    before: int | None
+    after: int
+
+
+def incomplete_groups(history: History, group_id: str | None = None, match: str | None = None) -> dict[str, int]:
+    """The groups in which a gap may hide what happened within the requested time, by id, and from when on nothing is
+    missing, in ms since 1970. group_id: only this one; match: only those whose id matches the pattern."""
+    found: dict[str, int] = {}
+    for gap in _gaps(history, group_id):
+        starts_late = history.until_ms is not None and gap.before is not None and gap.before >= history.until_ms
+        ends_early = history.since_ms is not None and gap.after < history.since_ms
+        if not starts_late and not ends_early and (match is None or fnmatchcase(gap.group_id, match)):
+            found[gap.group_id] = max(gap.after, found.get(gap.group_id, gap.after))
+    return dict(sorted(found.items()))
+
+
+def _gaps(history: History, group_id: str | None) -> Iterator[_Gap]:
+    wanted = history.all_times(group_id)
+    rebalances = history.tables.rows(_Rebalance, wanted)
+    contiguous = {(row.partition, row.offset): row.complete for row in rebalances}
+    steps: list[tuple[_Snapshot | _Epoch | _Rebalance, bool]] = [
+        *((row, row.contiguous is not False) for row in history.tables.rows(_Snapshot, wanted)),
+        # From the first gap on, no epoch is complete from the group's beginning; what is complete is the step to it.
+        *(
+            (row, row.complete or contiguous.get((row.partition, row.offset), False))
+            for row in history.tables.rows(_Epoch, wanted)
+        ),
+        *((row, row.complete) for row in rebalances if row.group_type in _WITHOUT_EPOCHS),
+    ]
+    by_group: dict[str, list[tuple[_Snapshot | _Epoch | _Rebalance, bool]]] = {}
+    for row, known in steps:
+        # A lower generation is that of a new group with this id; the end of the previous one is gone.
+        is_known = known and contiguous.get((row.partition, row.offset), True)
+        by_group.setdefault(row.group_id, []).append((row, is_known))
+    for name, of_group in by_group.items():
+        ordered = sorted(of_group, key=lambda each: each[0].offset)
+        if not ordered[0][1]:
+            yield _Gap(group_id=name, before=None, after=ordered[0][0].timestamp)
+        for (before, _), (row, is_known) in pairwise(ordered):
+            if not is_known:
+                yield _Gap(group_id=name, before=before.timestamp, after=row.timestamp)
+    yield from _before_tenures(history, group_id)
+    yield from _before_tombstones(history, group_id, by_group)
+
+
+def _before_tenures(history: History, group_id: str | None) -> Iterator[_Gap]:
+    """The gaps before everything that is left of a group without a table of epochs."""
+    first: dict[str, _Tenure] = {}
+    for row in history.tables.rows(_Tenure, history.all_times(group_id)):
+        if row.group_type in _WITHOUT_EPOCHS:
+            known = first.get(row.group_id)
+            first[row.group_id] = row if known is None or row.from_offset < known.from_offset else known
+    for name, row in first.items():
+        if not row.known_from:
+            yield _Gap(group_id=name, before=None, after=row.from_timestamp)
+
+
+def _before_tombstones(history: History, group_id: str | None, with_epochs: Collection[str]) -> Iterator[_Gap]:
+    """The gaps of consumer groups of which only the tombstones of members are left, and none of their epochs."""
+    table = history.tables.table(_MemberState.table, history.all_times(group_id), ["group_id"])
+    for name in table.column("group_id").unique().to_pylist():
+        if name not in with_epochs:
+            rows = history.tables.rows(_MemberState, history.all_times(name))
+            yield _Gap(group_id=name, before=None, after=max(row.timestamp for row in rows))
