@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kgm.cli.output.history.rows_json import at_text
 from kgm.cli.output.notices import Notices
-from kgm.text.wording import many, some
+from kgm.text.wording import many, some, typed
 
 if TYPE_CHECKING:
     from kgm.history.folders import Damage
@@ -39,9 +39,9 @@ def warn_of_gaps(history: History, group_id: str | None = None, match: str | Non
         return
     if len(found) == 1:
         ((name, since),) = found.items()
-        which = f"the history of group {name} is complete from {at_text(since)} on only"
+        which = f"the history of group {typed(name)} is complete from {at_text(since)} on only"
     else:
-        which = f"the history of {many(len(found), 'group')} ({some(found)}) is not complete"
+        which = f"the history of {many(len(found), 'group')} ({some(map(typed, found))}) is not complete"
     Notices().warn(f"{which}: compaction has removed earlier records, and what they recorded is not counted here")
 
 
