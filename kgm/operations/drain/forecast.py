@@ -271,7 +271,8 @@ class _Forecaster:
 def _failures(
     gates: Gates, groups: Sequence[DrainedGroup], unpredicted: Sequence[UnpredictedGroup]
 ) -> tuple[ConditionNotMet, ...]:
-    """What exceeds the limits, which are for each group. A group that cannot be predicted exceeds every limit."""
+    """What exceeds the limits, which are for each group. A group that cannot be simulated exceeds every limit; one that
+    cannot be described exceeds none: it is among the errors."""
     if not gates.are_set:
         return ()
     failures = [
@@ -283,7 +284,7 @@ def _failures(
     told = {failure.group_id for failure in failures}  # can include a sink group, reported with its workers
     failures += [
         ConditionNotMet(f"group {one.group_id} is not predicted: {one.reason.message}", group_id=one.group_id)
-        for one in unpredicted if one.group_id not in told
+        for one in unpredicted if one.taken is not None and one.group_id not in told
     ]  # fmt: skip
     return tuple(failures)
 

@@ -146,6 +146,17 @@ def test_a_group_that_cannot_be_described_is_named_and_is_an_error():
     assert foreseen.errors == (lost,)
 
 
+def test_a_gate_says_nothing_about_a_group_that_cannot_be_described():
+    """It is not green, as the error stands, and not broken either: nobody looked."""
+    lost = AuthorizationError("group 'lost' cannot be described", group_id="lost")
+    fine, busy = placed("fine", ["h1", "h2"]), replace(placed("busy", ["h1", "h2"]), state="PreparingRebalance")
+    for groups, most, failed in (([fine], 1_000, []), ([fine, busy], 1_000, ["busy"]), ([fine], 0, ["fine"])):
+        fleet = replace(fleet_of(*groups), unread={"lost": lost})
+        foreseen = forecast(fleet, Drain(target=HOST), draws=3, gates=Gates(handovers=most))
+        assert [one.group_id for one in foreseen.failed_gates] == failed
+        assert foreseen.errors == (lost,)
+
+
 def test_nothing_there_is_not_found_and_never_safe():
     with pytest.raises(NotFoundError, match="no group has a member that matches --host h1") as caught:
         forecast(fleet_of(placed("elsewhere", ["h2", "h3"])), Drain(target=HOST))

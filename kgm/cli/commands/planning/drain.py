@@ -91,9 +91,10 @@ def drain(
 
     Repeating an option selects more members; different options narrow the selection: --host A --host B --client-id
     'app-*' selects the members on A or B whose client id matches. Exits 3 if no group has such a member, and 7 if a
-    group cannot be described or one of the values matches no member. A group that cannot be predicted fails all gates
-    (exit 8). Gates that hold exit 7 if groups may be invisible, because none is named and this login has no DESCRIBE
-    on the cluster, or if partition counts or subscriptions could not be read."""
+    group cannot be described or one of the values matches no member. A group that cannot be simulated fails all gates
+    (exit 8); one that cannot be described fails none, and exits 7 unless another group fails one. Gates that hold exit
+    7 if groups may be invisible, because none is named and this login has no DESCRIBE on the cluster, or if partition
+    counts or subscriptions could not be read."""
     from kgm.operations.drain.forecast import Drain
     from kgm.operations.drain.target import DrainTarget, with_addresses
 

@@ -188,6 +188,9 @@ def test_what_does_not_exist_is_named(kgm):
     assert [group["group_id"] for group in json.loads(out)["data"]["groups"]] == ["third"]
     code, _, err = kgm("--host", "10.0.0.1", "third", "none")
     assert (code, "has no group none" in err) == (7, True)
+    for most, group, expected in (("1000", "third", 7), ("0", "third", 8), ("1000", "busy", 8)):
+        code, _, err = kgm("--host", "10.0.0.1", group, "none", "--fail-if-moves", most)
+        assert (code, "has no group none" in err) == (expected, True)
 
 
 @pytest.mark.parametrize(
