@@ -189,8 +189,10 @@ class ChangeRun(ABC, Generic[P, R]):
             report = self._execute(prepared, audit)
         except StaleVerdictError as error:
             self._refuse(self._outdated(prepared, error), error)
-        except KgmError:
-            raise
+        except KgmError as error:
+            if isinstance(error, PartialError):
+                invocation.mark_changed()
+            self._finish(prepared, prepared.results_after(error), error, error.exit_code)
         except Exception as error:
             invocation.mark_changed()
             raise PartialError(

@@ -1,15 +1,17 @@
-"""The command line that is being run, and whether it changed anything: for hints to paste, and for the exit code."""
+"""The command line that is being run, its cluster, and whether it changed anything: for hints to paste, for the
+envelope of an error, and for the exit code."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from kgm.text.shell import shell_line
 
 _words: tuple[str, ...] = ()
 _inferred: tuple[str, ...] = ()
 _changed = False
+_cluster: Mapping[str, str | None] | None = None
 _warnings: dict[str, None] = {}
 #: Options that select the cluster, as they can be typed. `-bHOST:PORT` and `--profile=NAME` are single words.
 _SHORT = ("-b", "-X")
@@ -39,14 +41,25 @@ class Ended(Exception):  # noqa: N818  (not an error: everything has been printe
 
 def remember(words: Sequence[str]) -> None:
     """Called once per run, with all words after `kgm`."""
-    global _words, _inferred, _changed, _warnings
-    _words, _inferred, _changed, _warnings = tuple(words), (), False, {}
+    global _words, _inferred, _changed, _cluster, _warnings
+    _words, _inferred, _changed, _cluster, _warnings = tuple(words), (), False, None, {}
 
 
 def infer_cluster(bootstrap: str) -> None:
     """Called when the cluster's address is from a variable that only reads use: a command to paste has to name it."""
     global _inferred  # noqa: PLW0603
     _inferred = ("-b", bootstrap)
+
+
+def note_cluster(cluster: Mapping[str, str | None]) -> None:
+    """Called once a cluster has answered, with the `cluster` of the envelope: errors that end the run name it too."""
+    global _cluster  # noqa: PLW0603
+    _cluster = cluster
+
+
+def cluster() -> Mapping[str, str | None] | None:
+    """The `cluster` of the envelope; None until one has answered, and for commands that read none."""
+    return _cluster
 
 
 def mark_changed() -> None:

@@ -103,7 +103,8 @@ def _report_failure(error: KgmError, arguments: Sequence[str]) -> None:
             from kgm.cli.output.output_options import OutputOptions
             from kgm.cli.output.report import Report, emit
 
-            emit(Report(schema=_schema_of(arguments), data={}, errors=(error,)), OutputOptions(output=output))
+            report = Report(schema=_schema_of(arguments), data={}, cluster=invocation.cluster(), errors=(error,))
+            emit(report, OutputOptions(output=output))
     except OutputError:
         return
 

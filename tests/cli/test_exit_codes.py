@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from kgm.cli.main import COMMANDS, run
+from kgm.client import connect
 from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.protocol.apis import ApiKey
 from kgm.protocol.messages.metadata_response import MetadataResponseBroker
@@ -173,7 +174,10 @@ def _cases():
         "there may be more handovers than --fail-if-moves allows",
         f"simulate-bounce {GROUP} --scale-in a --fail-if-moves 0 --draws 2",
     )
-    yield Case("drain", 7, "one of two groups does not exist", f"drain {GROUP} none --client-id * --draws 2")
+    yield Case(
+        "drain", 7, "one of two groups does not exist, and the other keeps the limit",
+        f"drain {GROUP} none --client-id * --draws 2 --fail-if-moves 1000",
+    )  # fmt: skip
     yield Case(
         "drain",
         8,
@@ -342,6 +346,15 @@ def test_exit_code(case, server, folder, words, monkeypatch, capsys):
     captured = capsys.readouterr()
     assert code == case.code, captured.err
     assert captured.err != "" or code == 0
+
+
+@pytest.mark.parametrize("case", [one for one in CASES if one.code == 3 and one.command in _ASK], ids=lambda one: one.id)
+def test_an_error_names_the_cluster_that_answered(case, server, folder, words, capsys):
+    """Also if it ends the command before there is a result."""
+    with connect(server.bootstrap) as cluster:
+        cluster_id = cluster.cluster_id
+    assert run([*words(case), "-b", server.bootstrap, "-o", "json"]) == 3
+    assert json.loads(capsys.readouterr().out)["cluster"] == {"id": cluster_id, "bootstrap": server.bootstrap}
 
 
 # -- whole processes ---------------------------------------------------------------------------------------------------

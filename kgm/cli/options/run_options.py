@@ -83,10 +83,12 @@ class RunOptions(OutputOptions):
     def cluster(self, *, reads_only: bool) -> AdminClient:
         """A client of the cluster (a context manager), which talks to no other cluster until it is closed. Raises
         UsageError without a bootstrap server, RefusedError if it is not the expected cluster."""
+        from kgm.cli.output.report import cluster_json
         from kgm.client import connect
 
         bootstrap = self.bootstrap_for(reads_only=reads_only)
         connected = connect(bootstrap, timeout_ms=self.timeout_ms, security=self.security())
+        invocation.note_cluster(cluster_json(connected))
         try:
             self.check_cluster(connected.cluster_id)
             connected.bind_to_cluster()

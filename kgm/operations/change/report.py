@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 from kgm.model.errors import KgmError, NotFoundError, PartialError, RefusedError
@@ -48,6 +48,19 @@ class PreparedChange(ABC, Generic[R]):
     @abstractmethod
     def results(self) -> list[R]:
         """The result for each id, in the order of the request: planned, absent, or refused."""
+
+    def results_after(self, error: KgmError) -> list[R]:
+        """The results of a run that ended with this error instead of a report: a PartialError means that something may
+        have been changed, any other error that nothing was."""
+        kind = Result.UNKNOWN if isinstance(error, PartialError) else Result.FAILED
+        if isinstance(error, RefusedError):
+            kind = Result.REFUSED
+        return [
+            replace(one, result=kind, error=error.kafka_error, note=error.message)
+            if one.result is Result.PLANNED
+            else one
+            for one in self.results
+        ]
 
     @abstractmethod
     def summary(self, results: Sequence[R], code: int, *, is_dry_run: bool) -> KgmError:

@@ -339,9 +339,9 @@ def test_what_cannot_be_known_is_said(remove, form):  # noqa: F811
         (ApiKey.LEAVE_GROUP, ResetAfter(), 0, ["removed"]),
         (ApiKey.LEAVE_GROUP, BlackHole(), 7, ["unknown"]),
         (ApiKey.LEAVE_GROUP, BlackHole(forward=True), 0, ["removed"]),
-        (ApiKey.LEAVE_GROUP, Edit(lambda _: LeaveGroupResponse(error_code=30), forward=False), 4, None),
-        (ApiKey.LEAVE_GROUP, Edit(lambda _: LeaveGroupResponse(error_code=16), forward=False), 5, None),
-        (ApiKey.LEAVE_GROUP, Edit(lambda _: LeaveGroupResponse(error_code=24), forward=False), 1, None),
+        (ApiKey.LEAVE_GROUP, Edit(lambda _: LeaveGroupResponse(error_code=30), forward=False), 4, ["failed"]),
+        (ApiKey.LEAVE_GROUP, Edit(lambda _: LeaveGroupResponse(error_code=16), forward=False), 5, ["failed"]),
+        (ApiKey.LEAVE_GROUP, Edit(lambda _: LeaveGroupResponse(error_code=24), forward=False), 1, ["failed"]),
         (ApiKey.DESCRIBE_GROUPS, BlackHole(), 5, None),
         (ApiKey.FIND_COORDINATOR, BlackHole(), 5, None),
         (ApiKey.METADATA, BlackHole(), 5, None),
@@ -358,6 +358,7 @@ def test_exit_codes_of_faults(remove, proxy, group, form, api, fault, code, resu
     assert got == code
     if results is not None:
         assert [row[1] for row in shown(document)] == results
+        assert document["cluster"]["bootstrap"] == proxy.bootstrap
     else:
         assert document["errors"][0]["message"]
 
