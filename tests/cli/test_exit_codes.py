@@ -348,7 +348,9 @@ def test_exit_code(case, server, folder, words, monkeypatch, capsys):
     assert captured.err != "" or code == 0
 
 
-@pytest.mark.parametrize("case", [one for one in CASES if one.code == 3 and one.command in _ASK], ids=lambda one: one.id)
+@pytest.mark.parametrize(
+    "case", [one for one in CASES if one.code == 3 and one.command in _ASK], ids=lambda one: one.id
+)
 def test_an_error_names_the_cluster_that_answered(case, server, folder, words, capsys):
     """Also if it ends the command before there is a result."""
     with connect(server.bootstrap) as cluster:
