@@ -10,8 +10,16 @@ Kafka error codes become exceptions in `failures` and nowhere else.
 No asyncio, no logging, no concurrent.futures: a command has to start quickly and does not run for long.
 """
 
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
 from kgm.client.admin_client import AdminClient
 from kgm.client.transport.connection import Security
+
+if TYPE_CHECKING:
+    from kgm.client.offsets_topic.committed_topics import CommittedTopics
 
 __all__ = ["AdminClient", "Security", "connect"]
 
@@ -22,9 +30,16 @@ def connect(bootstrap: str, *, timeout_ms: int = 30_000, security: Security | No
 
     Raises UsageError for an invalid bootstrap list, UnreachableError if no broker answers."""
     cluster = AdminClient(bootstrap, timeout_ms=timeout_ms, security=security)
+    cluster.offsets.open_logs = partial(_logs_of, cluster)
     try:
         cluster.start()
     except BaseException:
         cluster.close()
         raise
     return cluster
+
+
+def _logs_of(cluster: AdminClient) -> CommittedTopics:
+    from kgm.client.offsets_topic.committed_topics import CommittedTopics
+
+    return CommittedTopics(cluster.brokers)

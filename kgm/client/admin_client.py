@@ -6,7 +6,7 @@ results. A request that changes a group (`send_change`) is sent once: the caller
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
@@ -62,8 +62,6 @@ class AdminClient:
         self.unread_group_settings: dict[str, UnreadSettings] = {}
         #: Groups whose records in `__consumer_offsets` could not be read, although the login is allowed to.
         self.unread_records: dict[str, KgmError] = {}
-        #: Whether the principal's rights on the cluster are limited; None until that has been checked.
-        self._is_limited: bool | None = None
         #: Groups that a broker has listed as classic.
         self._listed_as_classic: set[str] = set()
 
@@ -107,10 +105,10 @@ class AdminClient:
         not report rights. sees_some: whether a listing has any group."""
         from kgm.client.authorized_operations import can_list_all, may_describe_any_group
 
-        is_told = can_list_all(self._cluster_operations(if_unread=None))
+        is_told = can_list_all(self._cluster_operations())
         return is_told or (sees_some and may_describe_any_group(self.brokers, self.deadline))
 
-    def _cluster_operations(self, *, if_unread: int | None) -> int | None:
+    def _cluster_operations(self) -> int | None:
         """What the principal is allowed to do on the cluster, as bits; None if the brokers do not report it."""
         from kgm.client.authorized_operations import cluster_operations
 
@@ -118,19 +116,7 @@ class AdminClient:
         try:
             return self.brokers.on_any(lambda one: cluster_operations(one, deadline), deadline)
         except KgmError:
-            return if_unread
-
-    def _note_incomplete(self, bases: Iterable[GroupSnapshot], committed: Mapping[str, Offsets]) -> None:
-        """Remember the groups whose committed offsets may be incomplete: groups whose members do not name their topics,
-        if the principal's rights on the cluster are limited."""
-        unnamed = {one.group_id for one in bases if one.group_id in committed and not one.names_topics}
-        if unnamed and self._is_limited is None:
-            from kgm.client.authorized_operations import is_unlimited
-
-            self._is_limited = not is_unlimited(self._cluster_operations(if_unread=0))
-        self.offsets.incomplete_groups.difference_update(committed)
-        if self._is_limited:
-            self.offsets.incomplete_groups |= unnamed
+            return None
 
     # -- list ----------------------------------------------------------------------------------------------------------
 
@@ -236,7 +222,7 @@ class AdminClient:
                     described[group_id] = error
         deadline = self.deadline.part(_OFFSETS_SHARE)
         committed = self.offsets.committed(descriptions, deadline) if offsets else {}
-        self._note_incomplete(bases.values(), committed)
+        self.offsets.note_incomplete(bases.values(), committed, deadline)
         matched = {} if is_brief else self.offsets.matched_topics(bases.values(), deadline)
         topics: set[str] = set()
         partitions: set[tuple[str, int]] = set()
@@ -264,7 +250,7 @@ class AdminClient:
                     bases[group_id], coordinator=self.brokers.coordinator(group_id), committed=committed.get(group_id),
                     ends=ends, starts=starts, topics=topics_by_name, session_timeout_ms=timeouts.get(group_id),
                     missing_topics=self.offsets.missing_topics,
-                    may_lack_offsets=group_id in self.offsets.incomplete_groups,
+                    hidden_offset_topics=self.offsets.hidden_topics_of(group_id),
                     share_lags=self.offsets.share_lags.get(group_id), member_lags=not is_brief, matched_topics=matched,
                 )
             )  # fmt: skip

@@ -16,9 +16,6 @@ from kgm.protocol.messages.metadata_response import MetadataResponse
 #: AclOperation.READ and AclOperation.DESCRIBE.
 READ: Final = 3
 DESCRIBE: Final = 8
-#: AclEntry.supportedOperations of a cluster: CREATE, ALTER, DESCRIBE, CLUSTER_ACTION, DESCRIBE_CONFIGS, ALTER_CONFIGS,
-#: IDEMPOTENT_WRITE.
-_ALL_ON_CLUSTER: Final = (5, 7, 8, 9, 10, 11, 12)
 #: What a broker sends that does not report them, although it was asked to (MetadataResponse.json).
 _UNTOLD: Final = -(2**31)
 #: Only these versions of Metadata have the cluster's authorized operations.
@@ -43,12 +40,6 @@ def cluster_operations(connection: BrokerConnection, deadline: Deadline) -> int 
 def is_allowed(operations: int, operation: int) -> bool:
     """Whether the bit of an AclOperation is set."""
     return bool(operations >> operation & 1)
-
-
-def is_unlimited(operations: int | None) -> bool:
-    """Whether the principal may do everything on the cluster, as a superuser or because the brokers have no authorizer.
-    True if the broker does not report it (before 2.3)."""
-    return operations is None or all(is_allowed(operations, one) for one in _ALL_ON_CLUSTER)
 
 
 def can_list_all(operations: int | None) -> bool:

@@ -146,7 +146,7 @@ def _record_times(
     by_leader: dict[BrokerNode, list[_Place]] = {}
     for topic, mine in by_topic.items():
         try:
-            leaders = partition_log.look_up(cluster, deadline, name=topic).leaders
+            leaders = partition_log.look_up(cluster.brokers, deadline, name=topic).leaders
         except KgmError as error:
             errors |= {place[:2]: error for place in mine}
             continue

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+from uuid import uuid4
 
 from kgm.client import requests
 from kgm.client.failures import from_code
@@ -14,6 +17,8 @@ from kgm.java import re2j
 from kgm.model.errors import ErrorCode, KgmError
 from kgm.model.snapshot import GroupSnapshot, TopicSnapshot
 
+#: The share of the time that groups' logs can use.
+_LOG_SHARE = 0.5
 #: The errors in a broker's answer for topics that it knows, and for those that do not exist.
 _DESCRIBED = (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION)
 #: The errors in a broker's answer for a partition that another broker leads.
@@ -21,6 +26,31 @@ _MOVED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.LEADER_NOT_AVAILABLE)
 _NO_PARTITION = KgmError("the topic has no such partition")
 _NO_LEADER = KgmError("no leader")
 _NO_ANSWER = KgmError("its leader does not mention it")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HiddenOffsets:
+    """What is known about committed offsets that a broker may have left out. topics: those that it has left out,
+    according to the group's log, in order; empty if it is not known whether there are any. names_topics: whether the
+    group's members name the topics that they read."""
+
+    topics: tuple[str, ...]
+    names_topics: bool
+
+
+class GroupLogs(Protocol):
+    """What the coordinators' logs say about groups, such as `offsets_topic.committed_topics.CommittedTopics`."""
+
+    def of(self, group_ids: Iterable[str], deadline: Deadline) -> Mapping[str, set[str]]:
+        """The topics with committed offsets by group; groups whose log could not be read in full are left out."""
+        ...
+
+
+class _NoLogs:
+    """Logs that cannot be read."""
+
+    def of(self, group_ids: Iterable[str], deadline: Deadline) -> Mapping[str, set[str]]:  # noqa: ARG002
+        return {}
 
 
 class OffsetReader:
@@ -38,7 +68,12 @@ class OffsetReader:
         self.unread_groups: dict[str, KgmError] = {}
         #: Groups for which a broker may have left out committed offsets: it silently does so for topics on which the
         #: principal has no DESCRIBE.
-        self.incomplete_groups: set[str] = set()
+        self.incomplete_groups: dict[str, HiddenOffsets] = {}
+        #: Whether there may be topics that the principal may not describe; None until that has been checked.
+        self._is_limited: bool | None = None
+        #: Opens the logs of groups, which show offsets that brokers leave out: done for the first such group.
+        self.open_logs: Callable[[], GroupLogs] = _NoLogs
+        self._logs: GroupLogs | None = None
         #: (topic, partition) of topics that exist: partitions whose end offset could not be read.
         self.unread_ends: dict[tuple[str, int], KgmError] = {}
         #: By share group: how many records are left in each partition, if the broker reports it.
@@ -51,6 +86,12 @@ class OffsetReader:
     def undescribed_topics(self) -> frozenset[str]:
         """Topics for which it is unknown how many partitions they have, or whether they exist."""
         return frozenset(self.denied_topics | self.unread_topics.keys())
+
+    def hidden_topics_of(self, group_id: str) -> tuple[str, ...] | None:
+        """The topics whose committed offsets the broker has left out, as far as that is known; None if it has left out
+        none."""
+        found = self.incomplete_groups.get(group_id)
+        return None if found is None else found.topics
 
     def forget_failures(self) -> None:
         """Forget which groups, topics and ends could not be read: `failures` is then about what is read from now on."""
@@ -157,6 +198,55 @@ class OffsetReader:
         rows = self._brokers.metadata(None, deadline).topics
         names = {row.name for row in rows if row.name is not None and not row.error_code}
         return {regex: re2j.matching(regex, names) or set() for regex in expressions}
+
+    def note_incomplete(
+        self, bases: Iterable[GroupSnapshot], committed: Mapping[str, Offsets], deadline: Deadline
+    ) -> None:
+        """Remember the groups whose committed offsets may be incomplete, because there may be topics that the principal
+        may not describe. Where it may read the groups' log, that shows whether they are. Raises nothing."""
+        for group_id in committed:
+            self.incomplete_groups.pop(group_id, None)
+        if not committed or not self._may_hide_topics(deadline):
+            return
+        hidden = self._hidden_topics(committed, deadline.part(_LOG_SHARE))
+        for one in bases:
+            topics = hidden.get(one.group_id)
+            if one.group_id in committed and topics != ():
+                self.incomplete_groups[one.group_id] = HiddenOffsets(topics=topics or (), names_topics=one.names_topics)
+
+    def _may_hide_topics(self, deadline: Deadline) -> bool:
+        """Whether there may be topics on which the principal has no DESCRIBE. No API returns that, but only to a
+        principal that has it on any topic, as with an ACL on Topic '*', as a superuser, or because the brokers have no
+        authorizer, a broker says that a topic that nobody has named does not exist. An ACL that denies a single topic
+        is not noticed."""
+        if self._is_limited is None:
+            try:
+                self._is_limited = bool(self._denied([uuid4().hex], deadline))
+            except KgmError:
+                return True
+        return self._is_limited
+
+    def _hidden_topics(self, committed: Mapping[str, Offsets], deadline: Deadline) -> dict[str, tuple[str, ...]]:
+        """By group, the topics with committed offsets that the broker has left out; groups whose log cannot be read in
+        full are left out."""
+        if self._logs is None:
+            self._logs = self.open_logs()
+        unseen = {
+            group_id: topics - {topic for topic, _ in committed[group_id]}
+            for group_id, topics in self._logs.of(committed, deadline).items()
+        }
+        try:
+            denied = self._denied(set[str]().union(*unseen.values()), deadline)
+        except KgmError:
+            return {}
+        self.denied_topics |= denied
+        return {group_id: tuple(sorted(topics & denied)) for group_id, topics in unseen.items()}
+
+    def _denied(self, topics: Iterable[str], deadline: Deadline) -> set[str]:
+        """Those of the topics on which the principal has no DESCRIBE. Raises KgmError."""
+        asked = sorted(topics)
+        rows = self._brokers.metadata(asked, deadline).topics if asked else ()
+        return {row.name for row in rows if row.name and row.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED}
 
     def _note_described(self, topic: str, error_code: int) -> None:
         """Remember whether a topic could be described; one that does not exist counts as described."""

@@ -137,7 +137,7 @@ def snapshot(
     ends: Offsets | None = None, starts: Offsets | None = None,
     topics: Mapping[str, TopicSnapshot] = NO_TOPICS,
     session_timeout_ms: int | None = None, missing_topics: Container[str] = (),
-    may_lack_offsets: bool = False, share_lags: Offsets | None = None, member_lags: bool = True,
+    hidden_offset_topics: Sequence[str] | None = None, share_lags: Offsets | None = None, member_lags: bool = True,
     matched_topics: Mapping[str, Collection[str]] = NO_MATCHES,
 ) -> GroupSnapshot:  # fmt: skip
     """One group: `group_without_offsets` completed from other APIs. member_lags: include each member's lag.
@@ -145,7 +145,8 @@ def snapshot(
     share_lags: for a share group, whose `committed` are the offsets from which it starts to read.
 
     starts: where logs begin, for partitions with a committed offset before their end. topics: all known topics by name,
-    including those of other groups. missing_topics: topics that do not exist. may_lack_offsets: as in the snapshot.
+    including those of other groups. missing_topics: topics that do not exist. hidden_offset_topics: as in
+    the snapshot, None if no committed offset can be missing.
     matched_topics: the topics that match each regular expression of members."""
     used = used_topics(base.members, committed or {}, matched_topics)
     offsets = offset_rows(base.members, committed or {}, ends or {}, starts or {}) if committed is not None else ()
@@ -164,7 +165,8 @@ def snapshot(
         topics=tuple([topics[name] for name in sorted(used) if name in topics]),
         members=tuple(sorted(members, key=lambda member: member.identity)),
         offsets=offsets,
-        may_lack_offsets=may_lack_offsets,
+        may_lack_offsets=hidden_offset_topics is not None,
+        hidden_offset_topics=tuple(hidden_offset_topics or ()),
         deleted_topics=tuple(sorted(topic for topic in _had(base.members, committed or {}) if topic in missing_topics)),
     )
 

@@ -193,7 +193,8 @@ class GroupSnapshot:
     kafka_versions: the versions that its coordinator's broker may run; empty if it is not a release of Apache Kafka
     that kgm knows, and None if it was not asked. deleted_topics: topics that members own or that have committed
     offsets, but that brokers report as nonexistent. may_lack_offsets: brokers may have left out committed offsets,
-    because the login may not see all topics and no member names the group's topics.
+    because the login may not describe all topics. hidden_offset_topics: topics whose committed offsets they have left
+    out, according to the group's log.
     next_rebalance_at: when a member of a Kafka Streams application will start the next rebalance, as RFC 3339; the year
     1970 means immediately. is_settled: False if such an application, or a group of Connect workers, has a rebalance
     ahead that has not begun yet; None if it does not report that. rebalance_delay_ms: how long after its last rebalance
@@ -219,6 +220,7 @@ class GroupSnapshot:
     leader_library: ClientLibrary | None = None
     deleted_topics: tuple[str, ...] = ()
     may_lack_offsets: bool = False
+    hidden_offset_topics: tuple[str, ...] = ()
     next_rebalance_at: str | None = None
     is_settled: bool | None = None
     rebalance_delay_ms: int | None = None
@@ -284,11 +286,17 @@ class GroupSnapshot:
         return bool(self.members) and all((one.topics and not one.regex) or one.assignment for one in self.members)
 
     @property
+    def may_hide_lag(self) -> bool:
+        """Whether brokers have left out committed offsets, or may have left out those of topics that members read. That
+        is not so if members name their topics: then only offsets of other topics may be missing."""
+        return self.may_lack_offsets and (bool(self.hidden_offset_topics) or not self.names_topics)
+
+    @property
     def lag(self) -> int | None:
         """The lag of the group in records, over the partitions for which it is known. None if it is known for none, or
-        if that sum must not pass for the total: a committed offset is past the end, or the end of a partition could not
-        be read although its topic exists."""
-        if self.may_lack_offsets or self.past_end or self._has_unknown_ends():
+        if that sum must not pass for the total: offsets may be hidden (`may_hide_lag`), a committed offset is past the
+        end, or the end of a partition could not be read although its topic exists."""
+        if self.may_hide_lag or self.past_end or self._has_unknown_ends():
             return None
         lags = [row.known_lag for row in self.offsets]
         known = [lag for lag in lags if lag is not None]
@@ -370,6 +378,7 @@ class GroupSnapshot:
             "leader_library": None if self.leader_library is None else self.leader_library.to_json(),
             "deleted_topics": [*self.deleted_topics],
             "may_lack_offsets": self.may_lack_offsets,
+            "hidden_offset_topics": [*self.hidden_offset_topics],
             "next_rebalance_at": self.next_rebalance_at,
             "is_settled": self.is_settled,
             "rebalance_delay_ms": self.rebalance_delay_ms,

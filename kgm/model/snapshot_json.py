@@ -58,6 +58,7 @@ def snapshot_from_json(data: Any) -> GroupSnapshot:
         leader_library=_library(group, "leader_library"),
         deleted_topics=group.names("deleted_topics") or (),
         may_lack_offsets=group.get("may_lack_offsets", (bool,), optional=True) is True,
+        hidden_offset_topics=group.names("hidden_offset_topics") or (),
         next_rebalance_at=group.get("next_rebalance_at", (str,), optional=True),
         is_settled=group.get("is_settled", (bool,), optional=True),
         rebalance_delay_ms=group.get("rebalance_delay_ms", (int,), optional=True),

@@ -90,7 +90,7 @@ class LiveTopic(Partitions):
         raise AssertionError("unreachable")
 
     def _bounds(self, cluster: AdminClient) -> dict[int, tuple[int, int]]:
-        topic = partition_log.look_up(cluster, cluster.deadline, name=self.name)
+        topic = partition_log.look_up(cluster.brokers, cluster.deadline, name=self.name)
         led: dict[BrokerNode, list[int]] = {}
         for number in range(topic.partition_count):
             if number not in topic.leaders:
@@ -182,7 +182,7 @@ class _Fetching:
 
     def _led_by(self, deadline: Deadline) -> BrokerNode:
         name, number = self._part.topic.name, self._part.number
-        leader = partition_log.look_up(self._cluster, deadline, name=name).leaders.get(number)
+        leader = partition_log.look_up(self._cluster.brokers, deadline, name=name).leaders.get(number)
         if leader is None:
             raise partition_log.leaderless(number, name)
         return leader.broker

@@ -62,7 +62,9 @@ SCENES: Final = {
 }  # fmt: skip
 
 
-_NOT_KEPT: Final = frozenset({"coordinator", "offsets", "evidence", "candidates", "topic_id", "may_lack_offsets"})
+_NOT_KEPT: Final = frozenset({
+    "coordinator", "offsets", "evidence", "candidates", "topic_id", "may_lack_offsets", "hidden_offset_topics",
+})  # fmt: skip
 
 
 def play_all(kafka: KafkaCluster, *, in_one_jvm: bool) -> list[dict[str, Any]]:

@@ -43,6 +43,8 @@ USERS: Final[Mapping[str, str]] = {
         "throttled",
         "asker",
         "wildcard",
+        "limited",
+        "auditor",
     )
 }
 LISTENERS: Final = {

@@ -37,6 +37,7 @@ GROUP_KEYS = {
     "group_id", "type", "state", "protocol_type", "assignor", "coordinator", "generation", "group_epoch",
     "assignment_epoch", "session_timeout_ms", "rebalance_timeout_ms", "topics", "members", "offsets",
     "kafka_versions", "leader", "leader_library", "deleted_topics", "may_lack_offsets",
+    "hidden_offset_topics",
     "next_rebalance_at", "is_settled", "rebalance_delay_ms", "unassigned_until", "topology_epoch",
 }  # fmt: skip
 MEMBER_KEYS = {

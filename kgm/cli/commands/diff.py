@@ -63,7 +63,7 @@ def diff(
             for file in files:
                 file.refuse_at(connected.cluster_id, _TWO_CLUSTERS)
             compared = comparison.compare_with_cluster(before, after, only, connected)
-            warn_of_unknown_offsets(connected)
+            warn_of_unknown_offsets(connected, shows_lag=True)
             where = cluster_json(connected)
     else:
         _warn_of_two_clusters(files)

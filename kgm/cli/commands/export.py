@@ -152,7 +152,7 @@ def _print(collector: GroupCollector, options: RunOptions) -> None:
     if not collection.is_up:
         raise collection.errors[-1]
     warn_of_unseen_groups(collection.unseen)
-    warn_of_unknown_offsets(collector.cluster)
+    warn_of_unknown_offsets(collector.cluster, shows_lag=True)
     if not options.is_data:
         for piece in openmetrics_text(collection):
             if not write_stdout(piece.decode()):

@@ -38,12 +38,13 @@ def warn_of_unseen_groups(unseen: KgmError | None) -> None:
         print_warning(unseen.message)
 
 
-def warn_of_unknown_offsets(connected: AdminClient) -> None:
+def warn_of_unknown_offsets(connected: AdminClient, *, shows_lag: bool = False) -> None:
     """Warn about topics that the brokers do not describe to this principal, whose partition counts and lag are unknown,
-    groups whose committed offsets could not be read, and partitions whose end offsets could not be read."""
-    from kgm.operations.groups.unread import unread
+    groups whose committed offsets could not be read, and partitions whose end offsets could not be read. shows_lag:
+    warn also that there may be lag in topics that no member names."""
+    from kgm.operations.groups.unread import UnreadKind, unread
 
-    warn_of_unread(unread(connected))
+    warn_of_unread(one for one in unread(connected) if shows_lag or one.kind is not UnreadKind.OTHER_COMMITTED)
 
 
 def warn_of_unread(every: Iterable[Unread]) -> None:

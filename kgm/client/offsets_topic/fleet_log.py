@@ -93,7 +93,7 @@ class FleetLog:
         """Read what is new. Raises nothing: what could not be read is read next time. is_enough: checked before each
         partition; the partitions left out come first next time."""
         try:
-            topic = partition_log.look_up(self._cluster, deadline)
+            topic = partition_log.look_up(self._cluster.brokers, deadline)
         except KgmError as error:
             self._could_not_read(self._partitions, error)
             return

@@ -125,7 +125,7 @@ class GroupRecordTail:
         self.skipped = set()
         self._lost_because = None
         try:
-            topic = partition_log.look_up(self._cluster, deadline)
+            topic = partition_log.look_up(self._cluster.brokers, deadline)
         except KgmError as error:
             self._lost_because = self._could_not_read(error)
             return

@@ -102,7 +102,7 @@ def _last_records(cluster: AdminClient, group_ids: Sequence[str]) -> dict[str, t
     records: dict[str, tuple[bytes, int]] = {}
     # Nothing more is read once a read has failed: describing groups must not wait for one timeout after another.
     try:
-        topic = partition_log.look_up(cluster, deadline)
+        topic = partition_log.look_up(cluster.brokers, deadline)
         by_partition: dict[int, list[str]] = {}
         for group_id in group_ids:
             by_partition.setdefault(partition_for(group_id, topic.partition_count), []).append(group_id)

@@ -183,7 +183,7 @@ class GroupActivity:
 
     def _look_up(self, deadline: Deadline) -> _LogPosition:
         """The group's partition and its current leader. Raises KgmError."""
-        topic = partition_log.look_up(self._cluster, deadline)
+        topic = partition_log.look_up(self._cluster.brokers, deadline)
         number = partition_for(self._group_id, topic.partition_count)
         leader = topic.leaders.get(number)
         if leader is None:

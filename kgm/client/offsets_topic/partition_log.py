@@ -8,8 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from kgm.client.admin_client import AdminClient
-from kgm.client.transport.brokers import BrokerNode
+from kgm.client.transport.brokers import BrokerNode, Brokers
 from kgm.client.transport.connection import BrokerConnection
 from kgm.client.transport.deadline import Deadline
 from kgm.model.errors import (
@@ -69,12 +68,12 @@ class OffsetsTopic:
     leaders: Mapping[int, PartitionLeader]
 
 
-def look_up(cluster: AdminClient, deadline: Deadline, *, name: str = OFFSETS_TOPIC) -> OffsetsTopic:
+def look_up(brokers: Brokers, deadline: Deadline, *, name: str = OFFSETS_TOPIC) -> OffsetsTopic:
     """Where the partitions are now. name: the name of the topic, here and below; a copy has a different one.
 
     Raises AuthorizationError without READ on the topic, NotFoundError if there is no such topic, another KgmError for
     what cannot be determined now."""
-    topics = cluster.brokers.metadata([name], deadline).topics
+    topics = brokers.metadata([name], deadline).topics
     if not topics or topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         created = ("it is created with the first group of a cluster",) if name == OFFSETS_TOPIC else ()
         raise NotFoundError(f"the brokers report no topic {name}", facts=created)
@@ -84,7 +83,7 @@ def look_up(cluster: AdminClient, deadline: Deadline, *, name: str = OFFSETS_TOP
     _check(topic.error_code, name)
     if not topic.partitions:
         raise DecodeError(f"the brokers report no partition of {name}")
-    by_id = {broker.id: broker for broker in cluster.brokers.brokers()}
+    by_id = {broker.id: broker for broker in brokers.brokers()}
     leaders = {
         row.partition_index: PartitionLeader(broker=by_id[row.leader_id], epoch=row.leader_epoch)
         for row in topic.partitions

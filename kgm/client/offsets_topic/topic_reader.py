@@ -109,7 +109,7 @@ class TopicReader:
 
     def _leaders(self, deadline: Deadline) -> Mapping[int, BrokerNode | None]:
         """The leader of each partition to read. Raises KgmError."""
-        topic = partition_log.look_up(self._cluster, deadline)
+        topic = partition_log.look_up(self._cluster.brokers, deadline)
         numbers: Iterable[int] = range(topic.partition_count)
         if self._group_id is not None:
             numbers = (partition_for(self._group_id, topic.partition_count),)

@@ -46,6 +46,7 @@ from kgm.operations.deletion.send import GroupDeleter, OffsetDeleter
 from kgm.operations.deletion.targets import DeletionTarget, targets_of
 from kgm.operations.groups.selection import select_groups
 from kgm.protocol.apis import ApiKey
+from kgm.text.names import in_order
 from kgm.text.wording import some
 
 #: How long kgm waits for a commit that recreates a deleted group that was only assumed to be idle: consumers commit
@@ -155,7 +156,7 @@ def prepare(
     prepared = PreparedDeletion(
         request=request, targets=tuple(targets), errors=tuple(errors), watches=watches,
         idleness={one: watches[one.group_id].verdict(one.topic) for one in targets if one.group_id in watches},
-        warnings=tuple(_warnings(cluster, targets, selection.unseen)),
+        warnings=tuple(_warnings(cluster, targets, selection.unseen, is_of_offsets=request.is_of_offsets)),
     )  # fmt: skip
     return replace(prepared, refusal=_refusal(prepared))
 
@@ -188,13 +189,17 @@ def _check_supported(cluster: AdminClient, target: DeletionTarget) -> None:
         ) from error  # fmt: skip
 
 
-def _warnings(cluster: AdminClient, targets: Sequence[DeletionTarget], unseen: KgmError | None) -> list[str]:
+def _warnings(
+    cluster: AdminClient, targets: Sequence[DeletionTarget], unseen: KgmError | None, *, is_of_offsets: bool
+) -> list[str]:
     warnings = [] if unseen is None else [unseen.message]
-    hidden = [one.group_id for one in targets if one.group_id in cluster.offsets.incomplete_groups]
-    if hidden:
+    incomplete = cluster.offsets.incomplete_groups
+    if incomplete:
+        known = in_order({topic for one in incomplete.values() for topic in one.topics})
+        has = f"has committed offsets of {some(known)}, which" if known else "may have committed offsets of topics that"
+        fate = "they are left alone" if is_of_offsets else "they are deleted with the group"
         warnings.append(
-            f"group {some(dict.fromkeys(hidden))} may have committed offsets that this login cannot see (DESCRIBE on "
-            "the topics): they are deleted with the group"
+            f"group {some(in_order(incomplete))} {has} this login cannot see (DESCRIBE on the topics): {fate}"
         )
     unread = {one.group_id for one in targets} & cluster.offsets.unread_groups.keys()
     if unread:

@@ -48,7 +48,7 @@ class CoordinatorRecords:
         if len(group_ids) <= PART:
             return group_ids
         try:
-            topic = partition_log.look_up(self._cluster, self._cluster.deadline.part(LOG_SHARE))
+            topic = partition_log.look_up(self._cluster.brokers, self._cluster.deadline.part(LOG_SHARE))
         except KgmError:
             return group_ids  # `read` will say why
         self._count = topic.partition_count

@@ -92,6 +92,7 @@ _CHECKS_OF_ENDS: Final = (
 _CHECKS_OF_OFFSETS: Final = {
     UnreadKind.END: _CHECKS_OF_ENDS,
     UnreadKind.COMMITTED: (*_CHECKS_OF_ENDS, "offsets-expire-soon", "offsets-of-other-topics"),
+    UnreadKind.OTHER_COMMITTED: ("offsets-of-other-topics",),
 }
 _CHECKS_OF_WINDOW: Final = ("growing-lag", "stalled-owner", "stalled-partition", "rebalancing")
 #: Checks that compare both descriptions, if there are two.

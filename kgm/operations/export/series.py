@@ -103,6 +103,10 @@ class GroupSeries:
             is_counter=True,
         )
         self._lag = family("kgm_group_lag", "Records that are not committed.")
+        self._partial = family(
+            "kgm_group_lag_partial",
+            "1 if the group may also have lag in topics without DESCRIBE, which brokers leave out.",
+        )
         self._topic_lag = family("kgm_group_topic_lag", "Records that are not committed, by topic.", "topic")
         self._member_lag = family(
             "kgm_member_lag", "Records that are not committed, by the member that owns the partition.",
@@ -134,7 +138,7 @@ class GroupSeries:
         """From the least to the most detailed, so that the most detailed are left out first."""
         yield from (self._state, self._kind, self._members, self._static, self._generation)
         yield from (self.rebalances, self.handovers)
-        yield from (self._lag, self._topic_lag, self._member_lag, self._partition_lag, self._lost)
+        yield from (self._lag, self._partial, self._topic_lag, self._member_lag, self._partition_lag, self._lost)
         if self._has_times:
             yield from (self._seconds, self._partition_seconds)
 
@@ -165,6 +169,8 @@ class GroupSeries:
         """Add the lag of the group, its topics, its members and its partitions."""
         if snapshot.lag is not None:
             self._lag.add(snapshot.lag, name)
+            if snapshot.may_lack_offsets:
+                self._partial.add(1, name)
         by_id = {member.member_id: member for member in snapshot.members}
         topics: Counter[str] = Counter()
         members: Counter[tuple[str, str]] = Counter()

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from kgm.client import AdminClient
+from kgm.client.offset_reader import HiddenOffsets
 from kgm.model.errors import KgmError
 from kgm.text.wording import some
 
@@ -17,6 +18,7 @@ class UnreadKind(Enum):
     GROUP = "group"
     TOPIC = "topic"
     COMMITTED = "committed offsets"
+    OTHER_COMMITTED = "committed offsets of other topics"
     END = "end"
     RECORDS = "records"
     TIME = "time"
@@ -48,10 +50,7 @@ def unread(cluster: AdminClient) -> Iterator[Unread]:
     for why, names in by_reason(offsets.unread_groups):
         text = f"the committed offsets of group {names} could not be read ({why})"
         yield Unread(kind=UnreadKind.COMMITTED, text=text, consequence="offsets and lag are unknown")
-    if offsets.incomplete_groups:
-        names = some(map(repr, sorted(offsets.incomplete_groups)))
-        text = f"group {names} may have offsets of topics on which this login has no DESCRIBE, which brokers leave out"
-        yield Unread(kind=UnreadKind.COMMITTED, text=text, consequence="lag is unknown")
+    yield from _hidden(offsets.incomplete_groups)
     for why, names in by_reason({f"{topic}[{number}]": one for (topic, number), one in offsets.unread_ends.items()}):
         text = f"the end of {names} could not be read ({why})"
         yield Unread(kind=UnreadKind.END, text=text, consequence="its lag is unknown")
@@ -64,6 +63,25 @@ def unread(cluster: AdminClient) -> Iterator[Unread]:
     for why, names in by_reason(offsets.unread_commit_times):
         text = f"the commits of group {names} could not be read ({why})"
         yield Unread(kind=UnreadKind.TIME, text=text, consequence="their age is unknown")
+
+
+def _hidden(groups: Mapping[str, HiddenOffsets]) -> Iterator[Unread]:
+    """Committed offsets that brokers have left out, or may have left out."""
+    what = "topics on which this login has no DESCRIBE"
+    told = {name: one for name, one in groups.items() if one.topics}
+    if told:
+        topics = some(sorted({topic for one in told.values() for topic in one.topics}))
+        text = f"group {some(map(repr, sorted(told)))} has committed offsets of {what}: {topics}"
+        yield Unread(kind=UnreadKind.COMMITTED, text=text, consequence="lag is unknown")
+    partial = "lag is of the topics that it may describe; DESCRIBE on Topic '*' shows all of it"
+    for names_topics, kind, consequence in (
+        (False, UnreadKind.COMMITTED, "lag is unknown"),
+        (True, UnreadKind.OTHER_COMMITTED, partial),
+    ):
+        names = sorted(name for name, one in groups.items() if not one.topics and one.names_topics is names_topics)
+        if names:
+            text = f"group {some(map(repr, names))} may have offsets of {what}, which brokers leave out"
+            yield Unread(kind=kind, text=text, consequence=consequence)
 
 
 def undescribed(errors: Mapping[str, KgmError], consequence: str) -> Iterator[Unread]:

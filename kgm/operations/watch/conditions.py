@@ -14,7 +14,7 @@ from kgm.model.snapshot import GroupSnapshot
 from kgm.operations.watch.watched_group import AWAY, RECONCILING, STABLE
 from kgm.text.durations import parse_duration, show_duration
 from kgm.text.names import in_order
-from kgm.text.wording import left_lag_text, many, partitions_text, past_end_text
+from kgm.text.wording import left_lag_text, many, partitions_text, past_end_text, some
 
 _FORM: Final = re.compile(r"(members|lag)\s*(<=|>=|==|=)\s*(\d+)")
 _COMPARE: Final[dict[str, Callable[[int, int], bool]]] = {
@@ -109,10 +109,14 @@ class Condition:
 
     def _lag(self, group: GroupSnapshot) -> ConditionState:
         """The lag of all partitions that the group owns or has committed offsets for. A partition with unknown lag
-        keeps the condition from being met; an empty partition without a committed offset has no lag."""
+        keeps the condition from being met; an empty partition without a committed offset has no lag. Where members name
+        their topics, the lag may be of those that the login may describe: that is in `seen`."""
         rows = group.offsets
-        if group.may_lack_offsets:
-            seen = "unknown lag: brokers leave out topics on which this login has no DESCRIBE, if there are any"
+        if group.may_hide_lag:
+            what = "topics on which this login has no DESCRIBE"
+            seen = f"unknown lag: brokers leave out {what}, if there are any"
+            if group.hidden_offset_topics:
+                seen = f"unknown lag: the group has committed offsets of {what}: {some(group.hidden_offset_topics)}"
             return ConditionState(met=False, seen=seen, is_unknown=True)
         if group.past_end:
             where = partitions_text(group.past_end)
@@ -127,6 +131,8 @@ class Condition:
             row = unknown[0]
             more = f" and {len(unknown) - 1} more" if len(unknown) > 1 else ""
             why = "no committed offset" if row.committed is None else "unknown end offset"
+            if group.may_lack_offsets and row.topic not in {one.name for one in group.topics}:
+                why = "this login may not see the offset"
             lag = "no lag is known:" if len(unknown) == len(rows) else f"lag {known}, but"
             seen = f"{lag} {why} for {row.topic}[{row.partition}]{more}"
             return ConditionState(met=False, seen=seen, is_unknown=True)
@@ -137,7 +143,7 @@ class Condition:
             return ConditionState(met=False, seen=unread if is_owner else none, is_unknown=True)
         if self.needs_times:
             return self._lag_time(group)
-        left = f", {left_lag_text(group.left_lag)}" if group.left_lag else ""
+        left = f"{_scope(group)}, {left_lag_text(group.left_lag)}" if group.left_lag else _scope(group)
         met = self._compares(known)
         return ConditionState(met=met, seen=f"lag {known}{left}", is_of_lag=not met)
 
@@ -149,7 +155,7 @@ class Condition:
             seen = f"no lag in time is known for {row.topic}[{row.partition}]: its lag is {row.lag}"
             return ConditionState(met=False, seen=seen, is_unknown=True)
         met = self._compares(lag_ms)
-        return ConditionState(met=met, seen=f"lag {show_duration(lag_ms)}", is_of_lag=not met)
+        return ConditionState(met=met, seen=f"lag {show_duration(lag_ms)}{_scope(group)}", is_of_lag=not met)
 
 
 def parse_condition(text: str, baseline: GroupSnapshot | None = None) -> Condition:
@@ -187,6 +193,11 @@ def _replaced_condition(instance_id: str, baseline: GroupSnapshot | None) -> Con
         )
     text = f"{Subject.REPLACED}={instance_id}"
     return Condition(text=text, subject=Subject.REPLACED, instance_id=instance_id, member_id_before=before[instance_id])
+
+
+def _scope(group: GroupSnapshot) -> str:
+    """What a lag is of, if that may not be all of it."""
+    return " in the topics that this login may describe" if group.may_lack_offsets else ""
 
 
 def _members(group: GroupSnapshot) -> str:

@@ -332,10 +332,10 @@ def _listing_capacity(snapshot: GroupSnapshot, protocol: GroupProtocol) -> int |
 
 def has_offsets(snapshot: GroupSnapshot) -> bool | None:
     """Whether the group has committed offsets. None if the snapshot has no row for any partition, because it was taken
-    without offsets."""
-    if not snapshot.offsets:
-        return None
-    return any(row.committed is not None for row in snapshot.offsets)
+    without offsets, or if a broker may have left out all that it has."""
+    if snapshot.hidden_offset_topics or any(row.committed is not None for row in snapshot.offsets):
+        return True
+    return None if not snapshot.offsets or snapshot.may_lack_offsets else False
 
 
 def _supposed(what_if: WhatIf) -> str:

@@ -59,7 +59,7 @@ def delete(bootstrap, *words):
 def tombstones(bootstrap, group):
     """(kind, topic, partition) of each record without a value that the coordinator wrote of the group, sorted."""
     with connect(bootstrap, timeout_ms=60_000) as cluster:
-        topic = partition_log.look_up(cluster, cluster.deadline)
+        topic = partition_log.look_up(cluster.brokers, cluster.deadline)
         number = partition_for(group, topic.partition_count)
 
         def read(connection):

@@ -31,7 +31,7 @@ def test_a_part_at_a_time_reads_what_one_read_of_all_returns(kafka, monkeypatch)
             for _ in range(1 + at % 3):
                 take_all(joiner)
         with connect(kafka.bootstrap, timeout_ms=60_000) as cluster:
-            count = partition_log.look_up(cluster, cluster.deadline).partition_count
+            count = partition_log.look_up(cluster.brokers, cluster.deadline).partition_count
             expected = GroupRecordTail(cluster, names).read_back(cluster.deadline)
             assert sorted(expected) == sorted(names)
             monkeypatch.setattr(coordinator_records, "PART", PER_PART)

@@ -145,7 +145,7 @@ def test_a_brief_description_has_what_a_whole_one_has(server, cluster, form, pre
     for whole, brief in pairs:
         for name in (
             "group_id", "type", "state", "protocol_type", "assignor", "coordinator", "assignment_epoch", "topics",
-            "offsets", "lag", "lag_ms", "past_end", "may_lack_offsets", "deleted_topics",
+            "offsets", "lag", "lag_ms", "past_end", "may_lack_offsets", "hidden_offset_topics", "deleted_topics",
         ):  # fmt: skip
             assert getattr(brief, name) == getattr(whole, name), name
         for one, other in zip(whole.members, brief.members, strict=True):

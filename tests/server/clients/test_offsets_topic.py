@@ -45,7 +45,7 @@ def server(request, tmp_path_factory):
 def read_by_kgm(server):
     """(offset, timestamp, key, value) of each record, and the leader epochs of their batches."""
     with connect(server.bootstrap, timeout_ms=TIMEOUT_S * 1000) as cluster:
-        topic = partition_log.look_up(cluster, cluster.deadline)
+        topic = partition_log.look_up(cluster.brokers, cluster.deadline)
         connection = cluster.brokers.connection(topic.leaders[PARTITION].broker.address, cluster.deadline)
         ((start, end),) = partition_log.bounds(connection, [PARTITION], cluster.deadline).values()
         fetches = partition_log.fetch_batches(connection, PARTITION, start, end, cluster.deadline)

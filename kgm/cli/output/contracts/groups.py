@@ -91,6 +91,7 @@ GROUP: Final[dict[str, Any]] = {
     "leader_library": (CLIENT_LIBRARY, None),
     "deleted_topics": ["str"],
     "may_lack_offsets": "bool",
+    "hidden_offset_topics": ["str"],
     "next_rebalance_at": "str?",
     "is_settled": "bool?",
     "rebalance_delay_ms": "int?",

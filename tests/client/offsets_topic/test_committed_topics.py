@@ -1,0 +1,58 @@
+"""For which topics a group has committed offsets, by its log: real clients commit and delete."""
+
+from __future__ import annotations
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from kgm.client import connect
+from kgm.client.offsets_topic import committed_topics
+from kgm.client.offsets_topic.committed_topics import CommittedTopics
+from kgm.client.transport.deadline import Deadline
+from kgm.server import serve_in_thread
+from tests.kafka.records import commit
+
+
+@pytest.fixture
+def server():
+    with serve_in_thread(topics={"pay": 2, "to": 1}) as running:
+        commit(running.bootstrap, "g", ("pay", 0, 0), ("pay", 1, 0), ("to", 0, 0))
+        commit(running.bootstrap, "gg", ("to", 0, 0))
+        yield running
+
+
+@pytest.fixture
+def topics_of(server):
+    """Reads the logs of groups, all of it first and what is new after that."""
+    with connect(server.bootstrap) as cluster:
+        logs = CommittedTopics(cluster.brokers)
+        yield lambda *group_ids: logs.of(group_ids, Deadline.after(30_000))
+
+
+def test_it_follows_commits_and_deletions(server, topics_of):
+    assert topics_of("g", "gg", "none") == {"g": {"pay", "to"}, "gg": {"to"}, "none": set()}
+    admin = AdminClient({"bootstrap.servers": server.bootstrap})
+    admin.delete_consumer_groups(["g"])["g"].result(30)
+    commit(server.bootstrap, "none", ("pay", 1, 0))
+    assert topics_of("g", "gg", "none") == {"g": set(), "gg": {"to"}, "none": {"pay"}}
+
+
+def test_a_log_that_is_too_long_says_nothing(server, topics_of, monkeypatch):
+    commit(server.bootstrap, "g", ("to", 0, 1))
+    monkeypatch.setattr(committed_topics, "MAX_BYTES", 10)
+    monkeypatch.setattr("kgm.client.offsets_topic.partition_log._FETCH_BYTES", 1)  # one batch in each fetch
+    assert topics_of("g") == {}
+    assert topics_of("g") == {}
+
+
+def test_a_log_that_grows_is_not_too_long(server, topics_of, monkeypatch):
+    assert topics_of("g") == {"g": {"pay", "to"}}
+    monkeypatch.setattr(committed_topics, "MAX_BYTES", 1)
+    for offset in (1, 2, 3):
+        commit(server.bootstrap, "g", ("to", 0, offset))
+        assert topics_of("g") == {"g": {"pay", "to"}}
+
+
+def test_the_logs_of_a_few_groups_only_are_read(topics_of, monkeypatch):
+    monkeypatch.setattr(committed_topics, "MOST_GROUPS", 1)
+    assert topics_of("g", "gg") == {"g": {"pay", "to"}}
