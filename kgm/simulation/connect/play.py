@@ -2,11 +2,13 @@
 
 Rebalances are those of the classic protocol with dynamic members only: one begins when a worker joins or leaves, and
 ends when all have joined. Specific to Connect: tasks keep running meanwhile (except with the eager protocol); a worker
-that has to give something up joins again immediately; and while lost work is held back, all workers join again when
-that time is over. Source: WorkerCoordinator and DistributedHerder of Kafka Connect 4.3."""
+that has to give something up joins again immediately, and one whose SyncGroup arrives after that is told to join again
+too, before it learns what it had to give up; and while lost work is held back, all workers join again when that time is
+over. Source: WorkerCoordinator and DistributedHerder of Kafka Connect 4.3."""
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -96,23 +98,28 @@ def usual_play(group: ConnectGroup, plan: Plan, name: str) -> ConnectPlay:
 
 
 def edge_plays(group: ConnectGroup, plan: Plan, name: str) -> Iterator[ConnectPlay]:
-    """A few plays at each of the paces above, with each delay that the workers may have. They do not show what is
-    usual, only how far the results can go."""
-    for delay_ms, pace, number in product(delays_of(plan.settings), (QUICK, QUICK_IN_ONE, SLOW), range(_EDGE_PLAYS)):
+    """A few plays at each of the paces above, with each delay that the workers may have, without and with revocations
+    that do not reach a worker. They do not show what is usual, only how far the results can go."""
+    paces = (QUICK, QUICK_IN_ONE, SLOW)
+    for misses, delay_ms, pace, number in product(
+        (False, True), delays_of(plan.settings), paces, range(_EDGE_PLAYS)
+    ):  # fmt: skip
         chance = random.Random(f"{name}/{delay_ms}/{pace}/{number}")  # noqa: S311
-        yield ConnectPlay(group, plan, delay_ms, chance, pace=pace)
+        yield ConnectPlay(group, plan, delay_ms, chance, pace=pace, misses=misses)
 
 
 class ConnectPlay(FrameworkPlay[_Member, Work]):
-    """Plays once; `play` returns the outcome, and `tasks.changes` holds what the tasks did."""
+    """Plays once; `play` returns the outcome, and `tasks.changes` holds what the tasks did. misses: whether one worker
+    misses each round in which several have to give something up, which otherwise is left to the times."""
 
     tasks: RecordedTasks
 
     def __init__(
-        self, group: ConnectGroup, plan: Plan, max_delay_ms: int, chance: random.Random, *, pace: Pace | None = None
+        self, group: ConnectGroup, plan: Plan, max_delay_ms: int, chance: random.Random, *, pace: Pace | None = None,
+        misses: bool = False,
     ) -> None:  # fmt: skip
         super().__init__(plan, chance, HEARTBEAT_MS, pace=pace)
-        self._group, self._max_delay_ms = group, max_delay_ms
+        self._group, self._max_delay_ms, self._misses = group, max_delay_ms, misses
         self._start_ms = _WARM_START_MS if self.share() < _WARM_SHARE else _START_MS
         self.members = {
             # The order in which a worker got its tasks is not known.
@@ -230,21 +237,37 @@ class ConnectPlay(FrameworkPlay[_Member, Work]):
             generation=self.generation,
         )  # fmt: skip
         started, stopped = 0, 0
-        sync_ms = round(self.some(_SYNC_MS))
-        for member in self.members.values():
-            given, taken = made.assigned[member.member_id], made.revoked[member.member_id]
+        synced_ms, given_up_ms = self._times_of({name for name, taken in made.revoked.items() if taken})
+        rejoined_ms = min(given_up_ms.values(), default=math.inf)
+        for name, member in self.members.items():
+            given, taken, sync_ms = made.assigned[name], made.revoked[name], synced_ms[name]
+            member.asks += 1
+            if sync_ms > rejoined_ms and member is not leader:  # REBALANCE_IN_PROGRESS: it rejoins with what it had
+                self._ask(member, sync_ms)
+                continue
             started, stopped = started + len(given), stopped + len(taken)
             self.tasks.stop(taken, self.now_ms + sync_ms)
             self.tasks.start(_without_connectors(given), member.identity, self.now_ms + sync_ms)
             member.work = (*given, *(one for one in member.work if one not in {*taken}))
-            member.asks += 1
             if taken:
-                self._ask(member, sync_ms + self.some(_REVOKE_MS))
+                self._ask(member, given_up_ms[name])
             elif made.delay_ms:
                 self._ask(member, sync_ms + made.delay_ms)
             if any(number != CONNECTOR for _, number in member.work):
                 self.has_work(member.identity)
         self.note("assigned", self._in_words(started, stopped, made.delay_ms))
+
+    def _times_of(self, losing: set[str]) -> tuple[dict[str, int], dict[str, float]]:
+        """For each member id, after how long the SyncGroup of the worker arrives; for those of `losing`, which have to
+        give something up, when they have."""
+        synced_ms = {name: round(self.some(_SYNC_MS)) for name in self.members}
+        given_up_ms = {name: synced_ms[name] + self.some(_REVOKE_MS) for name in synced_ms if name in losing}
+        if self._misses and len(losing) > 1:
+            # The leader's own SyncGroup brings the assignments.
+            late = self.chance.choice([name for name in given_up_ms if name != self.leader])
+            del given_up_ms[late]
+            synced_ms[late] = round(min(given_up_ms.values()) + self.some(_SYNC_MS))
+        return synced_ms, given_up_ms
 
     def _ask(self, member: _Member, after_ms: float) -> None:
         self.later(after_ms, partial(self._rejoin, member, member.asks))
