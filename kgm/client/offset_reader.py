@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 from uuid import uuid4
 
@@ -13,6 +13,7 @@ from kgm.client.requests import GroupDescription, Offsets
 from kgm.client.transport.brokers import BrokerNode, Brokers
 from kgm.client.transport.connection import BrokerConnection
 from kgm.client.transport.deadline import Deadline
+from kgm.clients.subscribed_topics import looks_for_topics, similar_topics
 from kgm.java import re2j
 from kgm.model.errors import ErrorCode, KgmError
 from kgm.model.snapshot import GroupSnapshot, TopicSnapshot
@@ -247,6 +248,23 @@ class OffsetReader:
         asked = sorted(topics)
         rows = self._brokers.metadata(asked, deadline).topics if asked else ()
         return {row.name for row in rows if row.name and row.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED}
+
+    def with_similar_topics(self, groups: Sequence[GroupSnapshot], deadline: Deadline) -> list[GroupSnapshot]:
+        """The groups with `similar_topics`, without those of which a partition has had another leader: no API returns
+        when a topic was created, and such a one has been there for a while. Raises KgmError if no broker answers."""
+        if not any(group.type == "classic" and any(map(looks_for_topics, group.members)) for group in groups):
+            return [*groups]
+        young = {
+            row.name: TopicSnapshot(name=row.name, partitions=len(row.partitions))
+            for row in self._brokers.metadata(None, deadline).topics
+            if row.name is not None
+            and not (row.error_code or row.is_internal or any(one.leader_epoch > 0 for one in row.partitions))
+        }
+        found = [similar_topics(group, young) for group in groups]
+        return [
+            replace(group, similar_topics=tuple(young[name] for name in sorted(names)))
+            for group, names in zip(groups, found, strict=True)
+        ]
 
     def _note_described(self, topic: str, error_code: int) -> None:
         """Remember whether a topic could be described; one that does not exist counts as described."""

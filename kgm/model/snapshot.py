@@ -199,7 +199,9 @@ class GroupSnapshot:
     1970 means immediately. is_settled: False if such an application, or a group of Connect workers, has a rebalance
     ahead that has not begun yet; None if it does not report that. rebalance_delay_ms: how long after its last rebalance
     the leader of a Connect group holds back connectors and tasks that were lost with a worker. unassigned_until: when
-    that ends, as RFC 3339. topology_epoch: of a streams group (KIP-1071)."""
+    that ends, as RFC 3339. topology_epoch: of a streams group (KIP-1071). similar_topics: topics to which a member of a
+    classic group does not subscribe, although an expression may match them; not in JSON, and read for predictions only.
+    """
 
     group_id: str
     type: str
@@ -226,6 +228,7 @@ class GroupSnapshot:
     rebalance_delay_ms: int | None = None
     unassigned_until: str | None = None
     topology_epoch: int | None = None
+    similar_topics: tuple[TopicSnapshot, ...] = ()
 
     def session_of(self, member: MemberSnapshot) -> int | None:
         """The session timeout of one of its members; None if it is not known."""

@@ -48,7 +48,7 @@ _JAVA_ASSIGNORS: Final = {
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """How a member joins. `assignor` is a client-side one for "classic", a broker-side one for "consumer". A single
-    topic that begins with ^ is a regular expression (Java: with the consumer protocol only)."""
+    topic that begins with ^ is a regular expression, which Java matches itself in the classic protocol."""
 
     group: str
     topics: Sequence[str]

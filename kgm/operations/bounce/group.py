@@ -98,6 +98,7 @@ def live_group(cluster: AdminClient, group_id: str) -> BounceGroup:
     Raises KgmError if the group cannot be described."""
     asked = asked_settings(cluster, group_id)
     snapshot = with_logged_timeouts(cluster, cluster.describe_group(group_id, with_ends=False))
+    (snapshot,) = cluster.offsets.with_similar_topics([snapshot], cluster.deadline)
     return group_with_settings(cluster, snapshot, asked)
 
 
@@ -128,6 +129,7 @@ def live_groups(
     if not groups:
         return []
     groups = all_with_logged_timeouts(cluster, cluster.with_kafka_versions(groups))
+    groups = cluster.offsets.with_similar_topics(groups, cluster.deadline)
     by_broker: dict[int, Mapping[str, str]] = {}
     read = []
     for number, group in enumerate(groups):

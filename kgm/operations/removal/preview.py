@@ -14,7 +14,7 @@ from kgm.assignors.server.broker_view import as_the_broker_sees
 from kgm.assignors.server.uniform import assign_uniform
 from kgm.assignors.unsupported_groups import why_unsupported
 from kgm.clients.racks import why_by_rack
-from kgm.clients.subscribed_topics import subscribed_topics, why_unmatched
+from kgm.clients.subscribed_topics import subscribed_topics, why_similar, why_unmatched
 from kgm.clients.table import SAME_ASSIGNOR, never_says_owned
 from kgm.model.assignment import Assignment, Move, Partitions, moves
 from kgm.model.client_library import FRANZ_GO, PLAYED
@@ -112,6 +112,9 @@ def _doubts(group: GroupSnapshot, removed_member_ids: Collection[str]) -> list[s
     if misfit is not None:
         return [misfit, *open_moves]
     doubts = [f"the moves are an estimate {_why_forgotten(group)}"] if may_forget(group) else []
+    staying = (member for member in group.members if member.member_id not in removed_member_ids)
+    similar = why_similar(group, staying)
+    doubts += [f"the moves are an estimate: {similar}"] if similar is not None else []
     leader = group.leader_library
     name = None if leader is None else leader.name
     usual = _usual_name(group)

@@ -145,7 +145,7 @@ def prepare(
     warnings = [f"{name} is given more than once; it is removed once" for name in plan.repeated]
     refusal = watch = None
     if group is not None and plan.present:
-        stated = _as_stated(group, request)
+        (stated,) = cluster.offsets.with_similar_topics([_as_stated(group, request)], cluster.deadline)
         watch = _watch_of(cluster, group, plan, request, clock)
         with phase("looking for signs of life"):
             report = watch.run()

@@ -118,7 +118,8 @@ def doubts_of(snapshot: GroupSnapshot, group: StartingGroup, plan: Plan, *, has_
         ),
         more_rounds=more_rounds,
         rejoins=present.more_rebalances + (0 if not may_rejoin else 2 if claims_are_open else 1),
-        total=max(sum(group.topics.values()), sum(count(member.owned) for member in group.members)),
+        total=max(sum(group.topics.values()), sum(count(member.owned) for member in group.members))
+        + sum(topic.partitions for topic in snapshot.similar_topics),
         freed=_freed(group, plan),
         caveats=tuple(texts),
     )

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from kgm.assignors import is_cooperative
 from kgm.clients.racks import why_by_rack
-from kgm.clients.subscribed_topics import subscribed_topics, why_unmatched
+from kgm.clients.subscribed_topics import subscribed_topics, why_similar, why_unmatched
 from kgm.model.assignment import Partitions, owners
 from kgm.model.changes import owned
 from kgm.model.snapshot import GroupSnapshot
@@ -40,8 +40,12 @@ def present_doubts(
         due = [*outdated(snapshot), *_reconciling(snapshot)]
     is_classic = group.protocol is GroupProtocol.CLASSIC
     rounds = 2 if is_classic and is_cooperative(group.assignor) else 1
+    similar = _similar(snapshot, plan) if has_rebalances else []
     return PresentDoubts(
-        moves_are_open=bool(texts or due), more_rebalances=rounds if due else 0, caveats=(*due, *texts)
+        moves_are_open=bool(texts or due or similar),
+        # A member that has not found the topic before it joins, joins again.
+        more_rebalances=rounds if due or similar else 0,
+        caveats=(*due, *texts, *similar),
     )
 
 
@@ -58,6 +62,12 @@ def _unreadable(snapshot: GroupSnapshot) -> list[str]:
     if not unreadable:
         return []
     return [f"the assignment of {some(unreadable)} cannot be read: what it owns, and so what moves, is not known"]
+
+
+def _similar(snapshot: GroupSnapshot, plan: Plan) -> list[str]:
+    gone = {*plan.scale_in, *plan.remove}
+    why = why_similar(snapshot, (member for member in snapshot.members if member.identity not in gone))
+    return [] if why is None else [f"{why}, and what moves is not known"]
 
 
 def _unmatched(snapshot: GroupSnapshot) -> list[str]:

@@ -15,6 +15,7 @@ import java.util.Properties;
 import java.util.TreeSet;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.LinkedBlockingQueue;
+import java.util.regex.Pattern;
 import org.apache.kafka.clients.consumer.CloseOptions;
 import org.apache.kafka.clients.consumer.ConsumerGroupMetadata;
 import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
@@ -77,7 +78,12 @@ public final class JavaMember implements Runnable, ConsumerRebalanceListener {
             start.get("topics").forEach(topic -> topics.add(topic.asText()));
             consumer = new KafkaConsumer<>(properties);
             if (topics.size() == 1 && topics.get(0).startsWith("^")) {
-                consumer.subscribe(new SubscriptionPattern(topics.get(0).substring(1)), this);
+                String regex = topics.get(0).substring(1);
+                if ("consumer".equals(properties.get("group.protocol"))) {
+                    consumer.subscribe(new SubscriptionPattern(regex), this);
+                } else {
+                    consumer.subscribe(Pattern.compile(regex), this);
+                }
             } else {
                 consumer.subscribe(topics, this);
             }

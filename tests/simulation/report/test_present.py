@@ -210,3 +210,32 @@ def test_a_session_timeout_that_is_not_known_may_be_shorter_in_a_consumer_group_
     assert played(unknown, bounce=("member-1",), restart_time_ms=100).exact  # after up to 5 s without a heartbeat
     stated = WhatIf(session_timeout_ms=45_000)
     assert played(unknown, bounce=("member-1",), restart_time_ms=30_000, what_if=stated).exact
+
+
+def pattern_group(**changes):
+    """Static Java members whose pattern `^T-.*` matches two topics; a third one is new. A real group of them handed 6
+    partitions over, and moved 11, when one was removed: all had found the new topic before they joined again."""
+    topics = [TopicSnapshot(name="T-a", partitions=5), TopicSnapshot(name="T-b", partitions=3)]
+    made = synthetic_group(3, topics, STATIC, "roundrobin", GroupProtocol.CLASSIC)
+    library = stated_library(changes.pop("library", "java"))
+    members = tuple(replace(one, client_library=library) for one in made.members)
+    return replace(
+        made, members=members, **{"similar_topics": (TopicSnapshot(name="T-0", partitions=5),), **changes}
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("plan", [{"remove": ("member-2",)}, {"scale_in": ("member-2",)}])
+def test_a_rebalance_may_bring_a_topic_that_is_named_like_the_others(plan):
+    assert played(pattern_group(similar_topics=()), **plan).exact
+    found = played(pattern_group(), **plan)
+    assert not found.exact
+    assert said(found, "T-0: named like the topics of member-1, member-3. If these come from a regular expression")
+    assert found.ranges.moved_partitions.max >= 11
+    assert found.ranges.handovers.max >= 6
+    # librdkafka does not look for topics before it joins.
+    assert played(pattern_group(library="librdkafka"), **plan).exact
+
+
+def test_without_a_rebalance_nobody_looks_for_topics():
+    found = played(pattern_group(), **RESTART)
+    assert (found.exact, said(found, "T-0")) == (True, False)
