@@ -192,9 +192,9 @@ class GroupSnapshot:
     leader_library: the client library that has written the assignments of a classic group; None if they are not known.
     kafka_versions: the versions that its coordinator's broker may run; empty if it is not a release of Apache Kafka
     that kgm knows, and None if it was not asked. deleted_topics: topics that members own or that have committed
-    offsets, but that brokers report as nonexistent. may_lack_offsets: brokers may have left out committed offsets,
-    because the login may not describe all topics. hidden_offset_topics: topics whose committed offsets they have left
-    out, according to the group's log.
+    offsets (for predictions, also those that an expression is known to have matched), but that brokers report as
+    nonexistent. may_lack_offsets: brokers may have left out committed offsets, because the login may not describe all
+    topics. hidden_offset_topics: topics whose committed offsets they have left out, according to the group's log.
     next_rebalance_at: when a member of a Kafka Streams application will start the next rebalance, as RFC 3339; the year
     1970 means immediately. is_settled: False if such an application, or a group of Connect workers, has a rebalance
     ahead that has not begun yet; None if it does not report that. rebalance_delay_ms: how long after its last rebalance

@@ -12,22 +12,23 @@ from tests.kafka.versions import LONG_CONSUMER_SESSION
 from tests.server.wire_client import WireClient
 from tests.waiting import until
 
-GROUP = "matched-topics"
+GROUP, LOSING = "matched-topics", "matched-topics-fewer"
 ONE, NEW = "matched-one", "matched-a-new-one"
+KEPT, DELETED = "left-kept", "left-deleted"
 
 
-def join(client: WireClient) -> str:
+def join(client: WireClient, group_id: str = GROUP, regex: str = "matched-.*") -> str:
     """A static member that owns what matches. It sends no heartbeat later, so the coordinator does not look again."""
 
     def beat(epoch: int, **own):
         request = ConsumerGroupHeartbeatRequest(
-            group_id=GROUP, member_id="m1", instance_id="m1", member_epoch=epoch, rebalance_timeout_ms=60_000, **own
+            group_id=group_id, member_id="m1", instance_id="m1", member_epoch=epoch, rebalance_timeout_ms=60_000, **own
         )
         answer = client.ask(request)
         assert answer.error_code == 0, answer
         return answer
 
-    answer = beat(0, subscribed_topic_regex="matched-.*", subscribed_topic_names=[], topic_partitions=[])
+    answer = beat(0, subscribed_topic_regex=regex, subscribed_topic_names=[], topic_partitions=[])
 
     def assigned():
         nonlocal answer
@@ -66,3 +67,32 @@ def test_a_prediction_is_not_exact_while_a_new_topic_is_still_to_be_assigned(kaf
         assert after.group_epoch == before.group_epoch
         assert [(topic.name, topic.partitions) for topic in after.topics] == [(NEW, 5), (ONE, 4)]
         assert open_partitions(after, plan).startswith("5 subscribed partitions have no owner")
+
+
+@pytest.mark.slow
+@pytest.mark.kafka
+def test_nor_while_a_deleted_topic_still_counts_as_matched(kafka):
+    """The broker no longer describes its partitions, so only the group's log shows it. With the next heartbeat after
+    that a real broker wrote another target assignment."""
+    kafka.configure_group(LOSING, LONG_CONSUMER_SESSION)
+    kafka.create_topics({KEPT: 4, DELETED: 2})
+    with WireClient(kafka.port) as client, connect(kafka.bootstrap) as cluster:
+        plan = Plan(bounce=(join(client, LOSING, "left-.*"),), restart_time_ms=1_000)
+
+        def found():
+            cluster.renew()
+            return live_group(cluster, LOSING).snapshot
+
+        def is_gone(snapshot):
+            return {*snapshot.members[0].assignment} == {KEPT}
+
+        until(lambda: {*found().members[0].assignment} == {KEPT, DELETED}, "not both topics are assigned", every_s=0.2)
+        assert found().deleted_topics == ()
+        admin = kafka.admin()
+        (deletion,) = admin.delete_topics([DELETED]).values()
+        deletion.result(20)
+        after = until(found, "the topic does not disappear", accept=is_gone, every_s=0.2)
+        assert after.deleted_topics == (DELETED,)
+        predicted = simulate(after, plan)
+        assert not predicted.exact
+        assert predicted.caveats[0].startswith(f"{DELETED} does not exist any more, but may still count as matched")

@@ -75,9 +75,10 @@ each, and 500 others with `--long`. `kgm assign --library NAME` runs them.
    that error is fatal.
 7. Never while the group may still rebalance without the plan: subscribed partitions have no owner (revoked ones are
    assigned in the next round, and new ones once a client or the broker notices them), assigned ones do not exist any
-   more, or members of a consumer group have not reached its epoch or their targets. If anything is assigned, also not
-   where the assignment of a member cannot be read, or members have racks and their assignor may go by them (`range` and
-   the sticky ones of Java and librdkafka): a snapshot does not have the racks of partitions. With such racks
+   more, a deleted topic still counts as matched by a regular expression (KIP-848; with READ on `__consumer_offsets`),
+   or members of a consumer group have not reached its epoch or their targets. If anything is assigned, also not where
+   the assignment of a member cannot be read, or members have racks and their assignor may go by them (`range` and the
+   sticky ones of Java and librdkafka): a snapshot does not have the racks of partitions. With such racks
    `kgm remove-members` does not say which partitions will move.
 8. Not if members of a consumer group stop, it rebalances, and its assignor is not the broker's default: the broker
    takes the one for which most members ask (`group.remote.assignor`), and no Kafka API returns who asks. Without those
@@ -92,6 +93,14 @@ each, and 500 others with `--long`. `kgm assign --library NAME` runs them.
    same. And processes subscribe to the same topics after a restart. A classic member sends the names that match its
    regular expression, so a process that restarts also subscribes to topics that have been created since its library
    last looked, up to five minutes before (`metadata.max.age.ms`, librdkafka's `topic.metadata.refresh.interval.ms`).
+10. Not if a classic group rebalances that may bring such a topic. Except for librdkafka's, members that subscribe by a
+    regular expression look for topics before they join a rebalance, and no API shows the expression, or when a topic
+    was created. So kgm goes by names: a topic of the cluster that begins or ends as all topics of a member do, which
+    does not subscribe to it, is named in a caveat, and anything may move. `kgm remove-members` does not say then which
+    partitions will move. At least three characters have to be the same, or one before a separator (`.`, `_`, `-`). Not
+    looked at are topics of which a partition has had another leader since they were created: those are taken to be
+    older than five minutes. An expression that matches names that are not alike, a topic that kgm may not describe, and
+    groups in a file are taken to bring nothing.
 
 A member of a library that kgm does not know is played as one of Java's, and the ranges cover what each of the others
 does.

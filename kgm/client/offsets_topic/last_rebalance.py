@@ -1,5 +1,6 @@
 """What no API returns about a classic group, from its coordinator's log: session and rebalance timeouts, generation,
-leader, and the end of the delay that the leader of a Connect group has set.
+leader, and the end of the delay that the leader of a Connect group has set; about a consumer group, what its regular
+expressions still match.
 
 Kafka stores a group's last rebalance as a record in the topic `__consumer_offsets`, which anyone with READ on it can
 read like any other topic (Kafka: GroupMetadataValue). It is read backward from its end, until the group's record or a
@@ -10,7 +11,8 @@ What the login was allowed to read but could not is in `AdminClient.unread_recor
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -23,8 +25,10 @@ from kgm.clients.recognition import recognise_record
 from kgm.java.partitions import partition_for
 from kgm.model.errors import ErrorCode, KgmError, NotFoundError
 from kgm.model.snapshot import GroupSnapshot
+from kgm.records.messages.consumer_group_regular_expression_key import ConsumerGroupRegularExpressionKey
+from kgm.records.messages.consumer_group_regular_expression_value import ConsumerGroupRegularExpressionValue
 from kgm.records.messages.group_metadata_value import GroupMetadataValue
-from kgm.records.record import decode_record
+from kgm.records.record import Record, decode_record, encode_record
 
 #: The most bytes read for one group, plus one fetch.
 MAX_BYTES: Final = 16 << 20
@@ -44,8 +48,46 @@ def all_with_logged_timeouts(cluster: AdminClient, snapshots: Sequence[GroupSnap
     """The snapshots of live groups; those of stable classic groups are completed from their coordinators' logs. Never
     raises KgmError."""
     incomplete = [each.group_id for each in snapshots if each.type == "classic" and each.state == "Stable"]
-    records = _last_records(cluster, incomplete) if incomplete else {}
+    keys = {partition_log.group_record_key(group_id): group_id for group_id in incomplete}
+    records = {keys[key]: record for key, record in (_last_records(cluster, keys) if keys else {}).items()}
     return [_completed(snapshot, records.get(snapshot.group_id)) for snapshot in snapshots]
+
+
+def with_resolved_topics(cluster: AdminClient, snapshots: Sequence[GroupSnapshot]) -> list[GroupSnapshot]:
+    """The snapshots of live groups; the `deleted_topics` of consumer groups have the topics too that the coordinator
+    still counts as matched by a regular expression of members. Never raises KgmError."""
+    keys = {
+        _regex_key(snapshot.group_id, member.regex): snapshot.group_id
+        for snapshot in snapshots
+        for member in snapshot.members
+        if snapshot.type == "consumer" and member.regex
+    }
+    resolved: dict[str, set[str]] = {}
+    for key, (value, _) in (_last_records(cluster, keys) if keys else {}).items():
+        with suppress(KgmError):
+            found = decode_record(key, value).value
+            if isinstance(found, ConsumerGroupRegularExpressionValue):
+                resolved.setdefault(keys[key], set()).update(found.topics)
+    unseen = {
+        snapshot.group_id: resolved.get(snapshot.group_id, set()) - {topic.name for topic in snapshot.topics}
+        for snapshot in snapshots
+    }
+    names = sorted(set[str]().union(*unseen.values()))
+    cluster.offsets.topics_and_ends(names, set(), cluster.deadline.part(_SHARE))
+    return [
+        replace(
+            snapshot,
+            deleted_topics=tuple(
+                sorted({*snapshot.deleted_topics, *(unseen[snapshot.group_id] & cluster.offsets.missing_topics)})
+            ),
+        )
+        for snapshot in snapshots
+    ]
+
+
+def _regex_key(group_id: str, regex: str) -> bytes:
+    record = Record(ConsumerGroupRegularExpressionKey(group_id=group_id, regular_expression=regex), None)
+    return encode_record(record)[0]
 
 
 def _completed(snapshot: GroupSnapshot, record: tuple[bytes, int] | None) -> GroupSnapshot:
@@ -96,24 +138,24 @@ def _with_libraries(snapshot: GroupSnapshot, value: GroupMetadataValue) -> Group
     )
 
 
-def _last_records(cluster: AdminClient, group_ids: Sequence[str]) -> dict[str, tuple[bytes, int]]:
-    """The groups' last records, as `find_last_records` returns them, except those that cannot be read."""
+def _last_records(cluster: AdminClient, keys: Mapping[bytes, str]) -> dict[bytes, tuple[bytes, int]]:
+    """The last records with these keys of groups, as `_find_last` returns them, except those that cannot be read."""
     deadline = cluster.deadline.part(_SHARE)
-    records: dict[str, tuple[bytes, int]] = {}
+    records: dict[bytes, tuple[bytes, int]] = {}
     # Nothing more is read once a read has failed: describing groups must not wait for one timeout after another.
     try:
         topic = partition_log.look_up(cluster.brokers, deadline)
-        by_partition: dict[int, list[str]] = {}
-        for group_id in group_ids:
-            by_partition.setdefault(partition_for(group_id, topic.partition_count), []).append(group_id)
+        by_partition: dict[int, list[bytes]] = {}
+        for key, group_id in keys.items():
+            by_partition.setdefault(partition_for(group_id, topic.partition_count), []).append(key)
         for number, there in by_partition.items():
             if (leader := topic.leaders.get(number)) is not None:
-                task = partial(find_last_records, number, there, deadline)
+                task = partial(_find_last, number, there, deadline)
                 records |= cluster.brokers.on_broker(leader.broker, task, deadline)
     except KgmError as error:
         is_denied = error.kafka_error == ErrorCode.TOPIC_AUTHORIZATION_FAILED
         if not is_denied and not isinstance(error, NotFoundError):
-            cluster.unread_records |= dict.fromkeys(set(group_ids) - records.keys(), error)
+            cluster.unread_records |= {group_id: error for key, group_id in keys.items() if key not in records}
     return records
 
 
@@ -127,8 +169,16 @@ def find_last_records(
     """The value of each group's last record and when it was written, by group, searching backward from the end of the
     partition. A group is missing if it has no record within bounds, or if its last record is a tombstone. Raises
     KgmError."""
-    wanted = {partition_log.group_record_key(group_id): group_id for group_id in group_ids}
-    records: dict[str, tuple[bytes, int]] = {}
+    keys = {partition_log.group_record_key(group_id): group_id for group_id in group_ids}
+    return {keys[key]: record for key, record in _find_last(partition, keys, deadline, connection).items()}
+
+
+def _find_last(
+    partition: int, keys: Iterable[bytes], deadline: Deadline, connection: BrokerConnection
+) -> dict[bytes, tuple[bytes, int]]:
+    """Like `find_last_records`, by the key of any record."""
+    wanted = {*keys}
+    records: dict[bytes, tuple[bytes, int]] = {}
     start = partition_log.start_offset(connection, partition, deadline)
     end = partition_log.end_offset(connection, partition, deadline)
     read = 0
@@ -142,9 +192,9 @@ def find_last_records(
             if read >= MAX_BYTES:
                 return records  # the rest of the window may contain later records
         for key, (value, at_ms) in newest.items():
-            group_id = wanted.pop(key)
+            wanted.remove(key)
             if value is not None:
-                records[group_id] = value, at_ms
+                records[key] = value, at_ms
         if not wanted:
             break
     return records

@@ -6,7 +6,11 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from kgm.client import AdminClient
-from kgm.client.offsets_topic.last_rebalance import all_with_logged_timeouts, with_logged_timeouts
+from kgm.client.offsets_topic.last_rebalance import (
+    all_with_logged_timeouts,
+    with_logged_timeouts,
+    with_resolved_topics,
+)
 from kgm.model.broker_version import FIRST_WITH_JAVA, LAST_WITH_SCALA
 from kgm.model.errors import ConditionNotMet, NotFoundError, PartialError, UsageError
 from kgm.model.snapshot import GroupSnapshot, TopicSnapshot
@@ -98,7 +102,7 @@ def live_group(cluster: AdminClient, group_id: str) -> BounceGroup:
     Raises KgmError if the group cannot be described."""
     asked = asked_settings(cluster, group_id)
     snapshot = with_logged_timeouts(cluster, cluster.describe_group(group_id, with_ends=False))
-    (snapshot,) = cluster.offsets.with_similar_topics([snapshot], cluster.deadline)
+    (snapshot,) = _with_other_topics(cluster, [snapshot])
     return group_with_settings(cluster, snapshot, asked)
 
 
@@ -128,8 +132,7 @@ def live_groups(
     on_group: called with the number of groups done and the total."""
     if not groups:
         return []
-    groups = all_with_logged_timeouts(cluster, cluster.with_kafka_versions(groups))
-    groups = cluster.offsets.with_similar_topics(groups, cluster.deadline)
+    groups = _with_other_topics(cluster, all_with_logged_timeouts(cluster, cluster.with_kafka_versions(groups)))
     by_broker: dict[int, Mapping[str, str]] = {}
     read = []
     for number, group in enumerate(groups):
@@ -142,6 +145,11 @@ def live_groups(
                 by_broker[broker] = asked
         read.append(group_with_settings(cluster, group, asked))
     return read
+
+
+def _with_other_topics(cluster: AdminClient, groups: Sequence[GroupSnapshot]) -> list[GroupSnapshot]:
+    """Described groups with the topics that they may gain or lose without a plan."""
+    return cluster.offsets.with_similar_topics(with_resolved_topics(cluster, groups), cluster.deadline)
 
 
 def _unread_settings(cluster: AdminClient, group: GroupSnapshot) -> Iterator[str]:

@@ -118,11 +118,16 @@ def doubts_of(snapshot: GroupSnapshot, group: StartingGroup, plan: Plan, *, has_
         ),
         more_rounds=more_rounds,
         rejoins=present.more_rebalances + (0 if not may_rejoin else 2 if claims_are_open else 1),
-        total=max(sum(group.topics.values()), sum(count(member.owned) for member in group.members))
-        + sum(topic.partitions for topic in snapshot.similar_topics),
+        total=_total(snapshot, group),
         freed=_freed(group, plan),
         caveats=tuple(texts),
     )
+
+
+def _total(snapshot: GroupSnapshot, group: StartingGroup) -> int:
+    """Partitions that members have, or may get."""
+    similar = sum(topic.partitions for topic in snapshot.similar_topics)
+    return max(sum(group.topics.values()), sum(count(member.owned) for member in group.members)) + similar
 
 
 def _of_unknown_assignor(group: StartingGroup) -> str:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from kgm.assignors import is_cooperative
 from kgm.clients.racks import why_by_rack
-from kgm.clients.subscribed_topics import subscribed_topics, why_similar, why_unmatched
+from kgm.clients.subscribed_topics import matching, subscribed_topics, why_similar, why_unmatched
 from kgm.model.assignment import Partitions, owners
 from kgm.model.changes import owned
 from kgm.model.snapshot import GroupSnapshot
@@ -34,18 +34,20 @@ def present_doubts(
     """has_rebalances: whether any draw has a rebalance or another generation."""
     texts = _racks(group) if has_rebalances else []
     due: list[str] = []
+    still_matched: list[str] = []
     if not plan.what_if.changes_assignment:  # otherwise the group is assumed to have been assigned before the plan
         texts += _unreadable(snapshot) if has_rebalances else []
         texts += _unmatched(snapshot) if has_rebalances else []
         due = [*outdated(snapshot), *_reconciling(snapshot)]
+        still_matched = _still_matched(snapshot)
     is_classic = group.protocol is GroupProtocol.CLASSIC
     rounds = 2 if is_classic and is_cooperative(group.assignor) else 1
     similar = _similar(snapshot, plan) if has_rebalances else []
     return PresentDoubts(
-        moves_are_open=bool(texts or due or similar),
+        moves_are_open=bool(texts or due or still_matched or similar),
         # A member that has not found the topic before it joins, joins again.
-        more_rebalances=rounds if due or similar else 0,
-        caveats=(*due, *texts, *similar),
+        more_rebalances=max(rounds if due or similar else 0, 2 if still_matched else 0),
+        caveats=(*due, *still_matched, *texts, *similar),
     )
 
 
@@ -113,6 +115,20 @@ def _nonexistent(snapshot: GroupSnapshot) -> list[str]:
     exist = "does" if len(gone) == 1 else "do"
     where = f"for example {topic}-{number}"
     return [f"{many(len(gone), 'assigned partition')} {exist} not exist any more, {where}: {_STILL_TO_COME}"]
+
+
+def _still_matched(snapshot: GroupSnapshot) -> list[str]:
+    """A consumer group gets a new epoch when it notices that a topic is gone, and another one when the broker resolves
+    the expression again, which it does at most once in 10 s, and only when there are new topics or expressions."""
+    if snapshot.type != "consumer":
+        return []
+    gone = in_order(set[str]().union(*(matching(one, snapshot.deleted_topics) or () for one in snapshot.members)))
+    if not gone:
+        return []
+    exist = "does" if len(gone) == 1 else "do"
+    return [
+        f"{some(gone)} {exist} not exist any more, but may still count as matched by an expression: {_STILL_TO_COME}"
+    ]
 
 
 def _is_alike(one: Partitions, other: Partitions) -> bool:

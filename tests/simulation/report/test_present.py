@@ -239,3 +239,17 @@ def test_a_rebalance_may_bring_a_topic_that_is_named_like_the_others(plan):
 def test_without_a_rebalance_nobody_looks_for_topics():
     found = played(pattern_group(), **RESTART)
     assert (found.exact, said(found, "T-0")) == (True, False)
+
+
+def test_a_deleted_topic_that_an_expression_still_matches():
+    """A real group of 3 had one more epoch and one more target assignment than its restart causes."""
+    group = consumer_group()
+    members = tuple(replace(one, topics=(), regex="t.*") for one in group.members)
+    there = replace(group, members=members)
+    assert not said(played(there, **RESTART), "may still count as matched")
+    found = played(replace(there, deleted_topics=("t-old",)), **RESTART)
+    assert not found.exact
+    assert said(found, "t-old does not exist any more, but may still count as matched by an expression")
+    assert found.ranges.rebalances.max >= 1
+    # Committed offsets of a topic that the expression does not match.
+    assert not said(played(replace(there, deleted_topics=("u",)), **RESTART), "may still count as matched")
