@@ -8,6 +8,7 @@ from kgm.operations.bounce.group import live_group
 from kgm.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest, TopicPartitions
 from kgm.simulation.bounce import simulate
 from kgm.simulation.plan.bounce_plan import Plan
+from tests.kafka.heartbeat_group import wait_coordinator_knows
 from tests.kafka.versions import LONG_CONSUMER_SESSION
 from tests.server.wire_client import WireClient
 from tests.waiting import until
@@ -76,6 +77,9 @@ def test_nor_while_a_deleted_topic_still_counts_as_matched(kafka):
     that a real broker wrote another target assignment."""
     kafka.configure_group(LOSING, LONG_CONSUMER_SESSION)
     kafka.create_topics({KEPT: 4, DELETED: 2})
+    wait_coordinator_knows(
+        kafka.bootstrap, [KEPT, DELETED]
+    )  # the member sends no heartbeat that would bring the second
     with WireClient(kafka.port) as client, connect(kafka.bootstrap) as cluster:
         plan = Plan(bounce=(join(client, LOSING, "left-.*"),), restart_time_ms=1_000)
 
