@@ -19,8 +19,9 @@ def refuse_unplayable(snapshot: GroupSnapshot) -> None:
     if snapshot.type not in ("classic", "consumer") or (snapshot.members and snapshot.assignor != STREAMS_ASSIGNOR):
         refuse_unsupported(snapshot)
     if snapshot.classic_members:
+        whose = "members of both" if len(snapshot.classic_members) < len(snapshot.members) else "classic members only"
         raise RefusedError(
-            f"group {group_id} is migrating from the classic protocol to KIP-848: it has members of both",
+            f"group {group_id} is migrating from the classic protocol to KIP-848, or back: it has {whose}",
             facts=(
                 "kgm does not predict bounces of such a group: no prediction is better than a wrong one",
                 f"of the classic protocol: {', '.join(snapshot.classic_members)}",

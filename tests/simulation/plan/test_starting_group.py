@@ -94,7 +94,12 @@ def test_topics_without_a_subscription_are_left_out():
 @pytest.mark.parametrize(
     ("change", "error", "says"),
     [
-        ({"type": "consumer", "members": (member("a", protocol="classic"),)}, RefusedError, "members of both"),
+        ({"type": "consumer", "members": (member("a", protocol="classic"),)}, RefusedError, "classic members only"),
+        (
+            {"type": "consumer", "members": (member("a", protocol="classic"), member("b"))},
+            RefusedError,
+            "members of both",
+        ),
         ({"type": "consumer", "members": (member("a", status="away"),)}, RefusedError, "members that are away: a"),
         ({"type": "share"}, RefusedError, "share group"),
         ({"state": "PreparingRebalance"}, RefusedError, "PreparingRebalance"),
