@@ -77,9 +77,8 @@ def test_nor_while_a_deleted_topic_still_counts_as_matched(kafka):
     that a real broker wrote another target assignment."""
     kafka.configure_group(LOSING, LONG_CONSUMER_SESSION)
     kafka.create_topics({KEPT: 4, DELETED: 2})
-    wait_coordinator_knows(
-        kafka.bootstrap, [KEPT, DELETED]
-    )  # the member sends no heartbeat that would bring the second
+    # The member sends no heartbeat that would bring it the second topic.
+    wait_coordinator_knows(kafka.bootstrap, [KEPT, DELETED])
     with WireClient(kafka.port) as client, connect(kafka.bootstrap) as cluster:
         plan = Plan(bounce=(join(client, LOSING, "left-.*"),), restart_time_ms=1_000)
 
