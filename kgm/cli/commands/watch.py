@@ -88,7 +88,8 @@ def watch(
     the expectation.
 
     Rebalances are counted by generation (from __consumer_offsets, which needs READ on it) or by assignment epoch, so
-    none between two polls is missed. Without that right, kgm counts only those that show between two polls, and
+    none between two polls is missed; a generation without members, in which nothing is assigned, does not count, as in
+    kgm simulate-bounce. Without that right, kgm counts only those that show between two polls, and
     says so. If it is not known at the end whether an expectation was met, the exit code is 4, 5 or 7. It ends with 6
     when another cluster answers at the same address, whose groups are others, or than the one --baseline is about.
     --timeout is how long to watch (no limit by default; exit 8 if --until is not reached by then); a timeout from the

@@ -221,6 +221,8 @@ class FleetLog:
             count = 1 if is_new and number > 0 else 0  # generation 0: a group without members
         else:
             count = 0 if number == before else rebalances_between(before, number)
+        if members == 0:  # in a generation without members nothing is assigned
+            count = max(count - 1, 0)
         self._numbers[group] = number
         marks = self._marks.setdefault(group, deque())
         while marks and marks[0].at_ms < at_ms - WINDOW_MS:

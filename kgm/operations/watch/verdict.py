@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from kgm.model.assignment import Move
 from kgm.model.snapshot import GroupSnapshot
+from kgm.text.wording import many
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,8 +25,8 @@ class WatchVerdict:
     """How a group stands at the end of a watch. reached: whether it reached the goal; None if there was none.
 
     moves: from the owners of the baseline to the latest owners; moved_partitions: those that had another owner at any
-    time since the baseline. handovers: how often a partition passed from one consumer to another; there may have been
-    more unless handovers_exact."""
+    time since the baseline, or have none now. handovers: how often a partition passed from one consumer to another;
+    there may have been more unless handovers_exact."""
 
     group_id: str
     reached: bool | None
@@ -41,3 +42,14 @@ class WatchVerdict:
     replaced: tuple[str, ...]
     generation: int | None
     latest: GroupSnapshot | None
+
+    @property
+    def summary(self) -> str:
+        """`2 rebalances, 0 partitions moved, 3 members replaced`; handovers only if there were any."""
+        doubt = self.rebalances_doubt
+        least = "at least " if doubt is not None and doubt.bound == "at least" else ""
+        parts = [f"{least}{many(self.rebalances, 'rebalance')}", f"{many(self.moved_partitions, 'partition')} moved"]
+        if self.handovers:
+            parts.append(("" if self.handovers_exact else "at least ") + many(self.handovers, "handover"))
+        parts.append(f"{many(len(self.replaced), 'member')} replaced")
+        return ", ".join(parts)

@@ -264,7 +264,7 @@ class WatchedGroup:
         group = self._logged = record.group
         events = []
         if group.generation is not None and self.generation is not None and group.generation != self.generation:
-            events.append(self._generation(self.generation, group.generation))
+            events.append(self._generation(self.generation, group.generation, is_empty=not group.members))
         is_first = self.generation is None and self.looks > 1
         if is_first:
             self.doubt = self.doubt or CountDoubt(bound="at least", why="the previous generation is unknown")
@@ -273,8 +273,9 @@ class WatchedGroup:
         self.generation = group.generation
         return [replace(event, written_at_ms=record.at_ms) for event in events]
 
-    def _generation(self, before: int, after: int) -> GroupEvent:
-        count = rebalances_between(before, after)
+    def _generation(self, before: int, after: int, *, is_empty: bool) -> GroupEvent:
+        """is_empty: whether nobody is in the new generation: nothing is assigned in it, so it is no rebalance."""
+        count = rebalances_between(before, after) - is_empty
         self.rebalances += count
         more = f": {many(count, 'rebalance')}" if count > 1 else ""
         return self._event(EventKind.GENERATION, f"{before} -> {after}{more}", before=before, after=after)
@@ -352,7 +353,8 @@ class WatchedGroup:
         if self.baseline is None:
             return
         for move in moves(owned(self.baseline), owned(now)):
-            self.moved.setdefault((move.topic, move.partition), move)
+            if move.owner_after is not None:  # without an owner it may go back to its own
+                self.moved.setdefault((move.topic, move.partition), move)
         self.consumers = self.consumers or owners(owned(self.baseline))
         for (topic, partition), owner in owners(owned(now)).items():
             before = self.consumers.get((topic, partition), owner)
@@ -370,6 +372,11 @@ class WatchedGroup:
         if self.baseline is None or self._owners is None:
             return ()
         return moves(owned(self.baseline), owned(self._owners))
+
+    @property
+    def _moved_partitions(self) -> int:
+        """How many partitions had another owner than in the baseline at any time, or have none in the end."""
+        return len(self.moved.keys() | {(move.topic, move.partition) for move in self.moves_now})
 
     @property
     def rebalances_doubt(self) -> CountDoubt | None:
@@ -479,7 +486,7 @@ class WatchedGroup:
             looks=self.looks,
             rebalances=self.rebalances,
             rebalances_doubt=self.rebalances_doubt,
-            moved_partitions=len(self.moved),
+            moved_partitions=self._moved_partitions,
             handovers=self.handovers,
             handovers_exact=self.handovers_exact,
             moves=self.moves_now,
@@ -489,11 +496,5 @@ class WatchedGroup:
         )
 
     def summary(self) -> str:
-        """`2 rebalances, 0 partitions moved, 3 members replaced`; handovers only if there were any."""
-        doubt = self.rebalances_doubt
-        least = "at least " if doubt is not None and doubt.bound == "at least" else ""
-        parts = [f"{least}{many(self.rebalances, 'rebalance')}", f"{many(len(self.moved), 'partition')} moved"]
-        if self.handovers:
-            parts.append(("" if self.handovers_exact else "at least ") + many(self.handovers, "handover"))
-        parts.append(f"{many(len(self.replaced), 'member')} replaced")
-        return ", ".join(parts)
+        """What has happened so far, in words."""
+        return self.verdict(reached=None).summary
