@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 from uuid import uuid4
 
+from kgm.client.requests import fetch_stated_settings
 from kgm.client.transport.brokers import Brokers
 from kgm.client.transport.connection import BrokerConnection
 from kgm.client.transport.deadline import Deadline
@@ -18,6 +19,8 @@ READ: Final = 3
 DESCRIBE: Final = 8
 #: What a broker sends that does not report them, although it was asked to (MetadataResponse.json).
 _UNTOLD: Final = -(2**31)
+#: A setting of Kafka's AclAuthorizer and StandardAuthorizer.
+_ALLOWS_EVERYONE: Final = "allow.everyone.if.no.acl.found"
 #: Only these versions of Metadata have the cluster's authorized operations.
 _METADATA_FROM, _METADATA_TO = 8, 10
 
@@ -45,6 +48,24 @@ def is_allowed(operations: int, operation: int) -> bool:
 def can_list_all(operations: int | None) -> bool:
     """Whether `kgm list` sees every group, which takes DESCRIBE on the cluster."""
     return operations is None or is_allowed(operations, DESCRIBE)
+
+
+def opens_what_has_no_acl(brokers: Brokers, deadline: Deadline) -> bool:
+    """Whether the authorizer may allow everything on resources that have no ACL, so that a right on one that nobody has
+    named says nothing about others. A broker shows only that the setting is there, to a principal with
+    DESCRIBE_CONFIGS on the cluster. False if it cannot be read."""
+    known = brokers.brokers()
+    if not known:
+        return False
+    broker = known[0]
+
+    def ask(connection: BrokerConnection) -> bool:
+        return _ALLOWS_EVERYONE in fetch_stated_settings(connection, broker.id, [_ALLOWS_EVERYONE], deadline)
+
+    try:
+        return brokers.on_broker(broker, ask, deadline)
+    except KgmError:
+        return False
 
 
 def may_describe_any_group(brokers: Brokers, deadline: Deadline) -> bool:

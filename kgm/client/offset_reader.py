@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from string import ascii_letters, digits
 from typing import Protocol
 from uuid import uuid4
 
@@ -209,22 +210,29 @@ class OffsetReader:
             self.incomplete_groups.pop(group_id, None)
         if not committed or not self._may_hide_topics(deadline):
             return
-        hidden = self._hidden_topics(committed, deadline.part(_LOG_SHARE))
-        for one in bases:
+        # The offsets of a share group are not in the log of groups (`__share_group_state`).
+        read = [one for one in bases if one.group_id in committed]
+        logged = {one.group_id: committed[one.group_id] for one in read if one.type != "share"}
+        hidden = self._hidden_topics(logged, deadline.part(_LOG_SHARE)) if logged else {}
+        for one in read:
             topics = hidden.get(one.group_id)
-            if one.group_id in committed and topics != ():
+            if topics != ():
                 self.incomplete_groups[one.group_id] = HiddenOffsets(topics=topics or (), names_topics=one.names_topics)
 
     def _may_hide_topics(self, deadline: Deadline) -> bool:
         """Whether there may be topics on which the principal has no DESCRIBE. No API returns that, but only to a
         principal that has it on any topic, as with an ACL on Topic '*', as a superuser, or because the brokers have no
-        authorizer, a broker says that a topic that nobody has named does not exist. An ACL that denies a single topic
-        is not noticed."""
+        authorizer, a broker says that topics that nobody has named do not exist: one for each letter with which an ACL
+        on a prefix may begin. An ACL that denies a single topic is not noticed."""
         if self._is_limited is None:
+            from kgm.client.authorized_operations import opens_what_has_no_acl
+
+            invented = [f"{first}{uuid4().hex}" for first in ascii_letters + digits]
             try:
-                self._is_limited = bool(self._denied([uuid4().hex], deadline))
+                self._is_limited = bool(self._denied(invented, deadline))
             except KgmError:
                 return True
+            self._is_limited = self._is_limited or opens_what_has_no_acl(self._brokers, deadline)
         return self._is_limited
 
     def _hidden_topics(self, committed: Mapping[str, Offsets], deadline: Deadline) -> dict[str, tuple[str, ...]]:

@@ -345,6 +345,15 @@ def fetch_broker_settings(
     connection: BrokerConnection, broker_id: int, names: list[str], deadline: Deadline
 ) -> dict[str, str]:
     """Settings of this broker, by name, if it has them. Raises KgmError (DESCRIBE_CONFIGS on the cluster)."""
+    settings = fetch_stated_settings(connection, broker_id, names, deadline)
+    return {name: value for name, value in settings.items() if value is not None}
+
+
+def fetch_stated_settings(
+    connection: BrokerConnection, broker_id: int, names: list[str], deadline: Deadline
+) -> dict[str, str | None]:
+    """Like `fetch_broker_settings`, with None for settings that the broker has but does not show: secrets, and those
+    that only its plugins know. Raises KgmError (DESCRIBE_CONFIGS on the cluster)."""
     from kgm.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
     from kgm.protocol.messages.describe_configs_response import DescribeConfigsResponse
 
@@ -361,12 +370,7 @@ def fetch_broker_settings(
                 row.error_code, f"the settings of broker {broker_id} cannot be read", broker=str(connection.address),
                 api="DescribeConfigs", operation="DESCRIBE_CONFIGS", text=row.error_message,
             )  # fmt: skip
-    return {
-        config.name: config.value
-        for row in answer.results
-        for config in row.configs
-        if config.name in names and config.value is not None
-    }
+    return {config.name: config.value for row in answer.results for config in row.configs if config.name in names}
 
 
 __all__ = [
@@ -382,4 +386,5 @@ __all__ = [
     "fetch_offsets",
     "fetch_session_timeouts",
     "fetch_share_offsets",
+    "fetch_stated_settings",
 ]  # fmt: skip

@@ -341,6 +341,18 @@ def test_nothing_is_hidden_from_a_login_that_may_describe_any_topic(as_user, lef
     assert (code, document["data"]["lag"], err) == (0, 0, "")
 
 
+@pytest.mark.parametrize("prefix", ["c", "Z", "7"])
+def test_a_right_on_a_prefix_is_none_on_all_topics(kafka, as_user, left, prefix):
+    """An invented name may begin with it."""
+    group, _ = left
+    kafka.allow("prefixed", "DESCRIBE", group=group)
+    kafka.allow("prefixed", "DESCRIBE", topic=TOPIC)
+    kafka.allow("prefixed", "DESCRIBE", topic=prefix, prefixed=True)
+    for _ in range(3):
+        _, document, _ = as_user("prefixed", "describe", group)
+        assert document["data"]["groups"][0]["may_lack_offsets"]
+
+
 def test_offsets_that_a_login_may_not_see_are_not_said_to_be_missing(as_user, left):
     group, _ = left
     code, _, err = as_user("viewer", *_gate(group))

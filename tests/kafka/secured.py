@@ -45,6 +45,7 @@ USERS: Final[Mapping[str, str]] = {
         "wildcard",
         "limited",
         "auditor",
+        "prefixed",
     )
 }
 LISTENERS: Final = {
@@ -70,9 +71,9 @@ def jaas(mechanism: str, user: str, password: str) -> str:
 
 
 class SecuredKafka(KafkaCluster):
-    """One broker; `certificates` are made before it starts."""
+    """One broker; `certificates` are made before it starts. more: other properties of it."""
 
-    def __init__(self) -> None:
+    def __init__(self, more: Mapping[str, str] | None = None) -> None:
         self._store = Path(tempfile.mkdtemp(prefix="kgm-certificates-"))
         self.certificates = Certificates(self._store)
         self._pairs: dict[str, Pair] = {}
@@ -91,6 +92,7 @@ class SecuredKafka(KafkaCluster):
             "sasl.enabled.mechanisms": ",".join(MECHANISMS),
             "connection.failed.authentication.delay.ms": "0",
             "group.max.size": str(GROUP_MAX_SIZE),
+            **(more or {}),
         }
         users = "".join(f' user_{name}="{password}"' for name, password in USERS.items())
         for listener in ("sasl_plaintext", "sasl_ssl", "short"):
