@@ -97,7 +97,7 @@ def heavy(count):
 @pytest.mark.parametrize("command", [["rebalances"], ["rebalances", "-o", "json"], ["churn"]])
 def test_what_is_accepted_fits_into_memory(command, tmp_path):
     store = empty_store(tmp_path)
-    hostile.repeated(store / "gold" / "rebalance" / "a.parquet", heavy(34_000))
+    hostile.repeated(store / "gold" / "rebalance" / "a.parquet", heavy(24_000))
     code, peak_kib = history_of(store, *command, kind="store")
     assert code == 0
     assert peak_kib < MOST_KIB
