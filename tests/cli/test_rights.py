@@ -10,8 +10,12 @@ import json
 import pytest
 
 from kgm.cli.main import run
+from kgm.client import connect
+from tests.kafka.java_tools import java_command
+from tests.kafka.process import Child
 from tests.kafka.records import commit
 from tests.kafka.secured import CANARY, PARTITIONS, TOPIC, jaas
+from tests.waiting import until
 
 pytestmark = [pytest.mark.shows("ACLs"), pytest.mark.kafka, pytest.mark.slow]
 
@@ -339,6 +343,38 @@ def test_nothing_is_hidden_from_a_login_that_may_describe_any_topic(as_user, lef
     assert f"5 in topics that no member subscribes to: {topic}" in err
     code, document, err = as_user("wildcard", *_gate("rights-kept"))
     assert (code, document["data"]["lag"], err) == (0, 0, "")
+
+
+@pytest.mark.long
+def test_the_log_of_groups_does_not_tell_where_a_share_group_reads(kafka, as_user, tmp_path):
+    """`auditor` may read the log, which has the offsets of other groups only."""
+    group, hidden = "rights-share", "rights-share-topic"
+    kafka.create_topics({hidden: 1})
+    kafka.allow("auditor", "DESCRIBE", group=group)
+    main_class = "org.apache.kafka.tools.consumer.ConsoleShareConsumer"
+    command = java_command(main_class, "--bootstrap-server", kafka.bootstrap, "--topic", hidden, "--group", group)
+    child = Child(command, log=tmp_path / "log")
+    try:
+        with connect(kafka.bootstrap, timeout_ms=60_000) as cluster:
+
+            def reads_all():
+                cluster.renew()
+                kafka.produce(hidden, [b"x"])
+                (found,) = cluster.describe_groups([group])
+                return [row.committed for row in getattr(found, "offsets", ()) if row.topic == hidden and row.committed]
+
+            def is_empty():
+                cluster.renew()
+                return cluster.describe_group(group).state == "Empty"
+
+            until(reads_all, lambda: f"it reads nothing: {child.log_tail()}", 60, every_s=0.5)
+            child.kill()
+            until(is_empty, "its session does not end", 90, every_s=0.5)
+    finally:
+        child.kill()
+    kafka.produce(hidden, [b"x"] * 5)
+    code, document, err = as_user("auditor", *_gate(group))
+    assert (code, document["data"]["lag"]) == (7, None), err
 
 
 @pytest.mark.parametrize("prefix", ["c", "Z", "7"])
