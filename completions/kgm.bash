@@ -340,7 +340,7 @@ _kgm() {
         --library) _kgm_value words "$cur" 'java librdkafka'; return ;;
         --restart-times) _kgm_value '' "$cur"; return ;;
         --history) _kgm_value 'folder' "$cur"; return ;;
-        --minimise|--minimize) _kgm_value words "$cur" 'stopped handovers rebalances duration'; return ;;
+        --minimize|--minimise) _kgm_value words "$cur" 'stopped handovers rebalances duration'; return ;;
         --max-duration) _kgm_value '' "$cur"; return ;;
         --max-unavailable) _kgm_value '' "$cur"; return ;;
         --keep-consuming) _kgm_value '' "$cur"; return ;;
@@ -358,7 +358,7 @@ _kgm() {
         -o|--output) _kgm_value words "$cur" 'table wide json yaml csv tsv name ndjson markdown schema'; return ;;
         --color) _kgm_value words "$cur" 'auto always never'; return ;;
         esac
-        if [[ $cur == -* ]]; then _kgm_words '-g --group --from-file -i --instance-ids -m --member-ids --match-members --all --restart-time --stop --unit --session-timeout --heartbeat-interval --assignor --library --restart-times --history --minimise --minimize --max-duration --max-unavailable --keep-consuming --pause --exec --exec-stop --assume-stopped --budget --draws --seed -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
+        if [[ $cur == -* ]]; then _kgm_words '-g --group --from-file -i --instance-ids -m --member-ids --match-members --all --restart-time --stop --unit --session-timeout --heartbeat-interval --assignor --library --restart-times --history --minimize --minimise --max-duration --max-unavailable --keep-consuming --pause --exec --exec-stop --assume-stopped --budget --draws --seed -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
         _kgm_value 'groups' "$cur"
         ;;
     'assign')

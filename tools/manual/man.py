@@ -16,7 +16,7 @@ _EXIT = [
     ("1", "An internal error, or an error of the broker; or the output cannot be written, and nothing was changed."),
     ("2", "The command line is invalid, or a file is invalid or does not exist."),
     ("3", "A group or a member is not in the cluster."),
-    ("4", "Authentication or authorisation failed."),
+    ("4", "Authentication or authorization failed."),
     ("5", "No broker could be reached, or the time limit expired before anything was changed."),
     ("6", "A guard refused or the operator declined; nothing was changed."),
     ("7", "Partial: some of it failed, the outcome is unknown, or the output of a change cannot be written."),
@@ -129,7 +129,7 @@ def _environment(command: Command) -> list[str]:
             ("XDG_CACHE_HOME", "Names for completion are in kgm/completion in this directory (~/.cache)."),
         ]
     if any("--color" in option.names for option in command.options):
-        rows.append(("NO_COLOR", "No colour, unless --color says otherwise."))
+        rows.append(("NO_COLOR", "No color, unless --color says otherwise."))
     lines = [".SH ENVIRONMENT"] if rows else []
     for name, meaning in rows:
         lines += [".TP", f".B {_text(name)}", *_wrapped(meaning)]

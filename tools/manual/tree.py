@@ -148,7 +148,8 @@ def _option(option: click.Option) -> Parameter:
     help_text = " ".join((option.help or "").split())
     kind, words = _kind(option, help_text) if takes_value else ("", ())
     metavar = option.metavar or (option.type.name.upper() if option.type.name != "text" else "TEXT")
-    default = option.default if takes_value and isinstance(option.default, str | int | float) else None
+    shows = takes_value and option.show_default is not False
+    default = option.default if shows and isinstance(option.default, str | int | float) else None
     return Parameter(
         names=tuple(sorted(shown_names(option), key=lambda name: name.startswith("--"))),
         metavar=metavar if takes_value else "",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from kgm.cli.options.group_names import OnlyGroupsOption
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import output_options
 from kgm.cli.output.report import Column, Report, emit, object_table
@@ -44,7 +45,7 @@ _KEYS = ("time", "operator", *[*_COLUMNS][2:], "host")
 @output_options
 def audit(
     *,
-    group: Annotated[list[str] | None, typer.Option("-g", "--group", help="Only of these groups; repeatable.")] = None,
+    group: OnlyGroupsOption = None,
     since: Annotated[
         str | None, typer.Option("--since", metavar="WHEN", help="2h, 7d, or a time: 2026-11-21, 2026-11-21T03:00Z.")
     ] = None,

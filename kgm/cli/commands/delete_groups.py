@@ -9,6 +9,7 @@ import typer
 
 from kgm.cli import invocation
 from kgm.cli.change_run import ChangeRun, refuse_without_terminal
+from kgm.cli.options.group_names import GroupsOption
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
 from kgm.cli.options.words import topic_names
@@ -41,7 +42,7 @@ _MOST_NAMES = 20
 def delete_groups(
     groups: Annotated[list[str] | None, typer.Argument(metavar="[GROUP]...", help="Groups.")] = None,
     *,
-    group: Annotated[list[str] | None, typer.Option("-g", "--group", help="A group; repeatable.")] = None,
+    group: GroupsOption = None,
     match: Annotated[str | None, typer.Option("--match", metavar="GLOB", help="Groups whose id matches.")] = None,
     from_file: Annotated[
         str | None,

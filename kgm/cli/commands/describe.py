@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from kgm.cli.options.group_names import GroupsOption
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
 from kgm.cli.output.contracts.groups import snapshot_json
@@ -49,7 +50,7 @@ _KEYS = {
 def describe(
     groups: Annotated[list[str] | None, typer.Argument(metavar="[GROUP]...", help="Groups to describe.")] = None,
     *,
-    group: Annotated[list[str] | None, typer.Option("-g", "--group", help="A group; repeatable.")] = None,
+    group: GroupsOption = None,
     match: Annotated[str | None, typer.Option("--match", metavar="GLOB", help="Groups whose id matches.")] = None,
     all_groups: Annotated[bool, typer.Option("--all-groups", help="All visible groups.")] = False,
     members: Annotated[bool, typer.Option("--members", help="Show members and what they own (the default).")] = False,

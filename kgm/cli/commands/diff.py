@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from kgm.cli.options.group_names import OnlyGroupsOption
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
 from kgm.cli.output.report import Cell, Column, Report, Table, cluster_json, emit
@@ -33,9 +34,7 @@ def diff(
     a: Annotated[str, typer.Argument(metavar="A", help="Before: FILE, - for stdin, live, or live:GROUP.")],
     b: Annotated[str, typer.Argument(metavar="B", help="After: as for A.")],
     *,
-    group: Annotated[
-        list[str] | None, typer.Option("-g", "--group", metavar="GROUP", help="Only this group; repeatable.")
-    ] = None,
+    group: OnlyGroupsOption = None,
     exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit 8 if there is a difference.")] = False,
     options: RunOptions,
 ) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kgm.cli.invocation import with_cluster
+from kgm.cli.options.group_names import GroupsOption
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
 from kgm.cli.output.report import Cell, Column, Report, Table, cluster_json, emit
@@ -35,7 +36,7 @@ _MANY_GROUPS = 3
 def doctor(
     groups: Annotated[list[str] | None, typer.Argument(metavar="[GROUP]...", help="Groups to examine.")] = None,
     *,
-    group: Annotated[list[str] | None, typer.Option("-g", "--group", help="A group; repeatable.")] = None,
+    group: GroupsOption = None,
     match: Annotated[str | None, typer.Option("--match", metavar="GLOB", help="Groups whose id matches.")] = None,
     window: Annotated[
         str,

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
+from kgm.cli.options.group_names import GroupsOption
 from kgm.cli.options.listen_address import address_text, is_loopback, parse_listen
 from kgm.cli.options.run_options import RunOptions
-from kgm.cli.options.shared_options import cluster_options
+from kgm.cli.options.shared_options import cluster_options_with
 from kgm.cli.output.report import Column, Columns, MadeRows, Report, cluster_json, emit, object_table
 from kgm.cli.output.streams import write_stdout
 from kgm.cli.stop_signal import interrupted_by_signals
@@ -33,11 +34,11 @@ _SHORTEST_INTERVAL_MS = 1_000
 _DEFAULT_INTERVAL_MS = 15_000
 
 
-@cluster_options
+@cluster_options_with("Time limit for connecting and for each collection (30s).")
 def export(
     groups: Annotated[list[str] | None, typer.Argument(metavar="[GROUP]...", help="Groups to export.")] = None,
     *,
-    group: Annotated[list[str] | None, typer.Option("-g", "--group", help="A group; repeatable.")] = None,
+    group: GroupsOption = None,
     match: Annotated[str | None, typer.Option("--match", metavar="GLOB", help="Groups whose id matches.")] = None,
     listen: Annotated[
         str | None,

@@ -9,7 +9,7 @@ import typer
 
 from kgm.cli import invocation
 from kgm.cli.change_run import ChangeRun, refuse_without_terminal
-from kgm.cli.options.group_names import named_group
+from kgm.cli.options.group_names import GroupOption, named_group
 from kgm.cli.options.plan_options import plan_option
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
@@ -34,7 +34,7 @@ SCHEMA = "kgm.remove-members/v1"
 def remove_members(
     group: Annotated[str | None, typer.Argument(metavar="GROUP", help="The group.")] = None,
     *,
-    group_option: Annotated[str | None, typer.Option("-g", "--group", metavar="GROUP", help="The group.")] = None,
+    group_option: GroupOption = None,
     instance_ids: Annotated[
         list[str] | None,
         typer.Option("--instance-ids", "-i", metavar="ID[,ID...]",

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kgm.cli.options.group_names import maybe_group
+from kgm.cli.options.group_names import GroupOption, maybe_group
 from kgm.cli.options.plan_options import (
     PLAN_OPTIONS,
     Draws,
     FromFile,
-    GroupOption,
     ReportFile,
     Seed,
     duration_of,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from kgm.cli.options.run_options import RunOptions
-from kgm.cli.options.shared_options import cluster_options
+from kgm.cli.options.shared_options import cluster_options_with
 from kgm.cli.options.words import known_word
 from kgm.cli.output.report import Report, cluster_json, emit
 from kgm.model.errors import UsageError
@@ -31,7 +31,9 @@ _KEYS = (
 _SHORTEST_INTERVAL_MS: Final = 100
 
 
-@cluster_options
+@cluster_options_with(
+    "How long to redraw the screen (no limit). For one frame, and for connecting: the time limit (30s)."
+)
 def top(
     *,
     match: Annotated[str | None, typer.Option("--match", metavar="GLOB", help="Only groups whose id matches.")] = None,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kgm.cli.options.group_names import named_group
+from kgm.cli.options.group_names import GroupOption, named_group
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
 from kgm.cli.output.report import Report, cluster_json, emit, object_table
@@ -26,7 +26,7 @@ _SHORTEST_INTERVAL_MS = 50
 def wait(
     group: Annotated[str | None, typer.Argument(metavar="GROUP", help="The group.")] = None,
     *,
-    group_option: Annotated[str | None, typer.Option("-g", "--group", metavar="GROUP", help="The group.")] = None,
+    group_option: GroupOption = None,
     conditions: Annotated[
         list[str] | None,
         typer.Option(

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kgm.cli.options.group_names import GroupsOption
 from kgm.cli.options.run_options import RunOptions
-from kgm.cli.options.shared_options import cluster_options
+from kgm.cli.options.shared_options import cluster_options_with
 from kgm.cli.output.report import Report, cluster_json, emit, object_table
 from kgm.cli.stop_signal import interrupted_by_signals
 from kgm.model.errors import KgmError, UsageError
@@ -31,11 +32,13 @@ SCHEMA = "kgm.watch/v1"
 _SHORTEST_INTERVAL_MS = 100
 
 
-@cluster_options
+@cluster_options_with(
+    "How long to watch (no limit). From the environment or a profile: only how long connecting may take (30s)."
+)
 def watch(
     groups: Annotated[list[str] | None, typer.Argument(metavar="GROUP...", help="Groups to watch.")] = None,
     *,
-    group: Annotated[list[str] | None, typer.Option("-g", "--group", help="A group; repeatable.")] = None,
+    group: GroupsOption = None,
     match: Annotated[
         str | None, typer.Option("--match", metavar="GLOB", help="Groups whose id matches when the watch begins.")
     ] = None,

@@ -4,11 +4,21 @@ blank name of a group, unless it is given with -g, because Kafka allows groups w
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from kgm.model.errors import UsageError
 from kgm.text.names import check_name
 
+#: For a command about one group, which has an argument for it too.
+GroupOption = Annotated[str | None, typer.Option("-g", "--group", metavar="GROUP", help="The group.")]
+#: For a command about several groups, which has an argument for them too.
+GroupsOption = Annotated[list[str] | None, typer.Option("-g", "--group", metavar="GROUP", help="A group; repeatable.")]
+#: For a command that shows all groups of its source otherwise, and has no argument for them.
+OnlyGroupsOption = Annotated[
+    list[str] | None, typer.Option("-g", "--group", metavar="GROUP", help="Only this group; repeatable.")
+]
 #: Command parameters that name or select groups. `group` is an option if there is `groups`, otherwise an argument.
 _NAMES = ("group", "groups", "group_option")
 #: {command parameter with what values must match: its option}.

@@ -35,7 +35,6 @@ _DAYS = re.compile(r"(\d{1,6}(?:\.\d{1,6})?)d")
 
 Group = Annotated[str | None, typer.Argument(metavar="[GROUP]", help="Only this group.")]
 TheGroup = Annotated[str | None, typer.Argument(metavar="GROUP", help="The group.")]
-GroupOption = Annotated[str | None, typer.Option("-g", "--group", metavar="GROUP", help="Same as GROUP.")]
 Match = Annotated[str | None, typer.Option("--match", metavar="GLOB", help="Only groups whose id matches.")]
 ReportFile = Annotated[
     str | None, typer.Option("--report", metavar="FILE.html", help="Also write a self-contained page.")

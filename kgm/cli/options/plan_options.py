@@ -95,7 +95,9 @@ PLAN_OPTIONS: Final[Mapping[str, PlanOption]] = {
     "everyone": _row(_FLAG, "--all", help="Bounce all members."),
     "together": _row(_FLAG, "--together", help="Bounce them all at the same time."),
     "rolling": _row(_FLAG, "--rolling", help="Bounce them in batches, one after another (the default)."),
-    "max_unavailable": _row(_COUNT, "--max-unavailable", help="Number of processes in a batch (1).", has_default=False),
+    "max_unavailable": _row(
+        _COUNT, "--max-unavailable", help="Maximum number of processes down at the same time (1).", has_default=False
+    ),
     "unit": _row(
         _choice(UnitKind, "WHAT"), "--unit",
         help="auto | member | host | instance: which members are one process and stop together. auto: the threads "
@@ -173,14 +175,12 @@ _DEFAULTS: Final = {
 
 # -- options that mean the same in several commands, but are not parameters of a bounce
 
-GroupOption = Annotated[str | None, typer.Option("-g", "--group", metavar="GROUP", help="The group.")]
 FromFile = Annotated[
     str | None, typer.Option("--from-file", metavar="SNAPSHOT", help="Output of `kgm describe -o json`; - is stdin.")
 ]
-_DRAWS: Any = typer.Option("--draws", metavar="N", help="Number of random runs; extra runs cover rare outcomes.")
-Draws = Annotated[int, _DRAWS]
-#: For a command whose number of random runs depends on what it is asked for.
-DrawsIfGiven = Annotated[int | None, _DRAWS]
+Draws = Annotated[
+    int, typer.Option("--draws", metavar="N", help="Number of random runs; extra runs cover rare outcomes.")
+]
 Seed = Annotated[int, typer.Option("--seed", metavar="N", help="The same seed gives the same prediction.")]
 ReportFile = Annotated[
     str | None,

@@ -61,12 +61,16 @@ Profile = Annotated[
 Extra = Annotated[
     list[str] | None, typer.Option("-X", metavar="KEY=VALUE", help="A client.properties setting; repeatable.")
 ]
-Timeout = Annotated[
-    str,
-    typer.Option(
-        "--timeout", envvar="KGM_TIMEOUT", metavar="DURATION", help="Time limit for the whole command: 500ms, 5s, 2m."
-    ),
-]
+
+
+def _timeout(text: str, *, show_default: bool) -> Any:
+    return Annotated[
+        str,
+        typer.Option("--timeout", envvar="KGM_TIMEOUT", metavar="DURATION", help=text, show_default=show_default),
+    ]
+
+
+Timeout = _timeout("Time limit for the whole command: 500ms, 5s, 2m.", show_default=True)
 
 _OUTPUT: dict[str, tuple[Any, Any]] = {
     "output": (Output, "table"),
@@ -110,6 +114,13 @@ def output_options_with(output: str) -> Callable[[Callable[..., None]], Callable
 def cluster_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add the cluster options and the output options."""
     return _with_run_options(command, {**_CLUSTER, **_OUTPUT})
+
+
+def cluster_options_with(timeout: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Add the cluster options and the output options. timeout: what `--timeout` limits in this command, if it is not
+    the whole command, and its defaults."""
+    added = {**_CLUSTER, "timeout": (_timeout(timeout, show_default=False), _CLUSTER["timeout"][1]), **_OUTPUT}
+    return functools.partial(_with_run_options, added=added)
 
 
 def _with_run_options(command: Callable[..., None], added: Mapping[str, tuple[Any, Any]]) -> Callable[..., None]:

@@ -15,7 +15,7 @@ from kgm.cli.commands.history.spark_arguments import (
 )
 from kgm.cli.options.history import HistoryOptions, history_options
 from kgm.cli.options.run_options import RunOptions
-from kgm.cli.options.shared_options import cluster_options
+from kgm.cli.options.shared_options import cluster_options_with
 from kgm.cli.output.report import Column, Columns, Report, emit, object_table
 from kgm.text.wording import many
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _SCHEMA = "kgm.history-build/v1"
 
 
-@cluster_options
+@cluster_options_with("Time limit for connecting (30s), not for the build.")
 @history_options
 def build(
     *,

@@ -16,7 +16,7 @@ from kgm.cli.commands.history.spark_arguments import (
 )
 from kgm.cli.options.history import HistoryOptions, history_options
 from kgm.cli.options.run_options import RunOptions
-from kgm.cli.options.shared_options import cluster_options
+from kgm.cli.options.shared_options import cluster_options_with
 from kgm.cli.output.notices import Notices
 from kgm.cli.output.report import Column, Report, emit, object_table
 from kgm.cli.stop_signal import stopped_by_sigterm
@@ -29,14 +29,15 @@ if TYPE_CHECKING:
 _SCHEMA = "kgm.history-capture/v1"
 
 
-@cluster_options
+@cluster_options_with("Time limit for connecting (30s), not for the capture.")
 @history_options
 def capture(
     *,
     once: Annotated[bool, typer.Option("--once", help="Capture the records that exist now, and exit.")] = False,
     every: Annotated[str, typer.Option("--every", metavar="DURATION", help="Time between batches.")] = "10s",
     most_records: Annotated[
-        int | None, typer.Option("--most-records", metavar="N", help="Approximate number of records in one batch.")
+        int | None,
+        typer.Option("--most-records", metavar="N", help="Approximate number of records in one batch (no limit)."),
     ] = None,
     store_format: FormatOption = None,
     options: HistoryOptions,

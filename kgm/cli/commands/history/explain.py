@@ -12,7 +12,8 @@ import typer
 from kgm.cli import invocation
 from kgm.cli.commands.history import following
 from kgm.cli.commands.history.following import Follow
-from kgm.cli.options.history import GroupOption, HistoryOptions, ReportFile, TheGroup, history_options, one_group
+from kgm.cli.options.group_names import GroupOption
+from kgm.cli.options.history import HistoryOptions, ReportFile, TheGroup, history_options, one_group
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
 from kgm.cli.output.history.damages import no_rebalance_text

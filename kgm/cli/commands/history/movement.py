@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from kgm.cli.options.history import GroupOption, HistoryOptions, TheGroup, history_options, one_group
+from kgm.cli.options.group_names import GroupOption
+from kgm.cli.options.history import HistoryOptions, TheGroup, history_options, one_group
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
 from kgm.cli.output.history.bars import bar, shown_window, span_text

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kgm.cli.options.history import GroupOption, HistoryOptions, TheGroup, history_options, one_group
+from kgm.cli.options.group_names import GroupOption
+from kgm.cli.options.history import HistoryOptions, TheGroup, history_options, one_group
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
 from kgm.cli.output.history.rows_json import Json, at, cluster_json, held_offset_json, offset_change_json, window_json

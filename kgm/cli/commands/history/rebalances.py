@@ -11,8 +11,8 @@ import typer
 
 from kgm.cli.commands.history import following
 from kgm.cli.commands.history.following import Follow
-from kgm.cli.options.group_names import maybe_group
-from kgm.cli.options.history import Group, GroupOption, HistoryOptions, Match, history_options
+from kgm.cli.options.group_names import GroupOption, maybe_group
+from kgm.cli.options.history import Group, HistoryOptions, Match, history_options
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
 from kgm.cli.options.words import known_word, split_words

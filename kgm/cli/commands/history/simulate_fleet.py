@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kgm.cli.options.group_names import maybe_group
-from kgm.cli.options.history import Group, GroupOption, HistoryOptions, Match, history_options
+from kgm.cli.options.group_names import GroupOption, maybe_group
+from kgm.cli.options.history import Group, HistoryOptions, Match, history_options
 from kgm.cli.options.plan_options import Draws, Seed, plan_options
 from kgm.cli.options.run_options import RunOptions
-from kgm.cli.options.shared_options import cluster_options
+from kgm.cli.options.shared_options import cluster_options_with
 from kgm.cli.options.words import split_words
 from kgm.cli.output.history.rows_json import cluster_json, cost_json, window_json
 from kgm.cli.output.history.words import short
@@ -41,7 +41,7 @@ _KEYS = (
 )  # fmt: skip
 
 
-@cluster_options
+@cluster_options_with("Time limit for reading the live topic (30s); if given on the command line, for everything.")
 @history_options
 @plan_options("restart_time_ms", "settings")
 def simulate_fleet(

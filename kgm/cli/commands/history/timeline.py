@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kgm.cli.options.history import GroupOption, HistoryOptions, TheGroup, history_options, one_group
+from kgm.cli.options.group_names import GroupOption
+from kgm.cli.options.history import HistoryOptions, TheGroup, history_options, one_group
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
 from kgm.cli.output.history.bars import bar, length_text, shown_window, span_text

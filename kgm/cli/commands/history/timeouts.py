@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kgm.cli.options.group_names import maybe_group
-from kgm.cli.options.history import Group, GroupOption, HistoryOptions, Match, history_options
+from kgm.cli.options.group_names import GroupOption, maybe_group
+from kgm.cli.options.history import Group, HistoryOptions, Match, history_options
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
 from kgm.cli.output.history.rows_json import advice_json, cluster_json, window_json

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kgm.cli.options.group_names import GroupsOption
 from kgm.cli.options.plan_options import (
-    DrawsIfGiven,
     FromFile,
     ReportFile,
     Seed,
@@ -18,7 +18,7 @@ from kgm.cli.options.plan_options import (
     words_of,
 )
 from kgm.cli.options.run_options import RunOptions
-from kgm.cli.options.shared_options import cluster_options
+from kgm.cli.options.shared_options import cluster_options_with
 from kgm.cli.options.words import listed_ids
 from kgm.model.errors import ConditionNotMet, UsageError
 from kgm.operations.bounce.gates import Gates
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 Where = dict[str, str | None] | None
 
 
-@cluster_options
+@cluster_options_with("Time limit for reading groups (30s), and, if given on the command line, for their simulation.")
 @plan_options("stop", "assignor", "library")
 @gate_options
 def drain(
@@ -43,11 +43,13 @@ def drain(
         list[str] | None, typer.Argument(metavar="[GROUP]...", help="Only these groups; all by default.")
     ] = None,
     *,
-    group: Annotated[list[str] | None, typer.Option("-g", "--group", help="A group; repeatable.")] = None,
+    group: GroupsOption = None,
     from_file: FromFile = None,
     host: Annotated[
         list[str] | None,
-        typer.Option("--host", metavar="HOST", help="Members on this host: a name, an address, 10.0.3.0/24; or a,b."),
+        typer.Option(
+            "--host", metavar="HOST", help="Members on this host: a name, an address, a glob, 10.0.3.0/24; or a,b."
+        ),
     ] = None,
     client_id: Annotated[
         list[str] | None,
@@ -72,7 +74,10 @@ def drain(
     ] = None,
     gates: Gates,
     report_file: ReportFile = None,
-    draws: DrawsIfGiven = None,
+    draws: Annotated[
+        int | None,
+        typer.Option("--draws", metavar="N", help="Random runs of each group (20; 200 to see if it keeps the limits)."),
+    ] = None,
     seed: Seed = 1,
     common: RunOptions,
 ) -> None:  # fmt: skip

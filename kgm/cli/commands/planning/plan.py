@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kgm.cli.invocation import cluster_words
-from kgm.cli.options.group_names import maybe_group
+from kgm.cli.options.group_names import GroupOption, maybe_group
 from kgm.cli.options.plan_options import (
     Draws,
     FromFile,
-    GroupOption,
     Seed,
     choice_of,
     duration_of,
+    plan_option,
     plan_options,
     words_of,
 )
 from kgm.cli.options.run_options import RunOptions
-from kgm.cli.options.shared_options import cluster_options
+from kgm.cli.options.shared_options import cluster_options_with
 from kgm.cli.options.snapshots import described_group
 from kgm.model.errors import ConditionNotMet, KgmError, UsageError
 from kgm.operations.bounce.request import BounceRequest
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from kgm.operations.plan.session_advice import SessionAdvice
 
 
-@cluster_options
+@cluster_options_with("Time limit for reading the group (30s), and, if given on the command line, for the search.")
 @plan_options(
     "instance_ids",
     "member_ids",
@@ -75,17 +75,14 @@ def plan(
     minimise: Annotated[
         str,
         typer.Option(
-            "--minimise", "--minimize", metavar="WHAT",
+            "--minimize", "--minimise", metavar="WHAT",
             help="What to minimize: stopped | handovers | rebalances | duration.",
         ),
     ] = "handovers",
     max_duration: Annotated[
         str | None, typer.Option("--max-duration", metavar="DURATION", help="The maximum duration of a plan.")
     ] = None,
-    max_unavailable: Annotated[
-        int,
-        typer.Option("--max-unavailable", metavar="N", help="Maximum number of processes down at the same time."),
-    ] = 1,
+    max_unavailable: Annotated[int | None, plan_option("max_unavailable")] = None,
     keep_consuming: Annotated[
         str | None,
         typer.Option("--keep-consuming", metavar="PERCENT", help="Partitions that must always have a consumer."),
@@ -118,7 +115,7 @@ def plan(
     each plan is also tried with --remove-first, so that their partitions do not wait for the session timeout. kgm
     prints the plans that no other plan beats: no other is better in one of STOPPED, HANDOVERS, REBALANCES and DURATION
     without being worse in another (times that differ by 5% or less count as equal). If members can restart one by one
-    without a handover, that plan is always among them. The plan with the lowest --minimise comes first, and each is
+    without a handover, that plan is always among them. The plan with the lowest --minimize comes first, and each is
     printed with the kgm rollout line that runs it. What-ifs show the best plan if the group were configured
     differently, for example with a session timeout longer than the restart. Changes nothing.
 
@@ -152,8 +149,8 @@ def plan(
         restart_times_ms=times_ms,
     )
     task = PlanTask(
-        group=bounce_group, request=request, objective=objective, max_unavailable=max_unavailable, pauses_ms=pauses_ms,
-        limits=PlanLimits(duration_ms=longest_ms, consumed_percent=percent),
+        group=bounce_group, request=request, objective=objective, max_unavailable=max_unavailable or 1,
+        pauses_ms=pauses_ms, limits=PlanLimits(duration_ms=longest_ms, consumed_percent=percent),
     )  # fmt: skip
     found, is_late = _searched(task, budget_ms, draws, seed, common)
     _show(
@@ -253,7 +250,7 @@ def _refuse_low(numbers: dict[str, int | None]) -> None:
 def _objective(text: str) -> Objective:
     from kgm.operations.plan.costs import Objective
 
-    return choice_of(Objective, "handovers" if text == "moves" else text, "--minimise")
+    return choice_of(Objective, "handovers" if text == "moves" else text, "--minimize")
 
 
 def _percent(text: str | None) -> int | None:

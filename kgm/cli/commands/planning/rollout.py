@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kgm.cli.options.group_names import named_group
+from kgm.cli.options.group_names import GroupOption, named_group
 from kgm.cli.options.plan_options import (
     STEP_OPTIONS,
     Draws,
-    GroupOption,
     Seed,
     choice_of,
     duration_of,
@@ -18,7 +17,7 @@ from kgm.cli.options.plan_options import (
     plan_options,
 )
 from kgm.cli.options.run_options import RunOptions, refuse_empty
-from kgm.cli.options.shared_options import cluster_options
+from kgm.cli.options.shared_options import cluster_options_with
 from kgm.model.errors import UsageError
 from kgm.operations.bounce.gates import Gates
 from kgm.operations.bounce.request import BounceRequest
@@ -32,7 +31,7 @@ _SHORTEST_INTERVAL_MS = 100
 _RUN = "run "
 
 
-@cluster_options
+@cluster_options_with("Time limit for connecting and for each look at the group (30s), not for the rollout.")
 @plan_options(*STEP_OPTIONS)
 @gate_options
 def rollout(

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kgm.cli.options.group_names import named_group
-from kgm.cli.options.plan_options import Draws, GroupOption, Seed, choice_of, plan_option
+from kgm.cli.options.group_names import GroupOption, named_group
+from kgm.cli.options.plan_options import Draws, Seed, choice_of, plan_option
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
 from kgm.cli.output.report import Column, Columns, Report, cluster_json, emit, object_table
@@ -141,7 +141,7 @@ def _report(planned: ScaleIn, where: dict[str, str | None]) -> Report:
     rows = [{**item, "owns": _owns(one.member)} for item, one in zip(data["leaving"], planned.leaving, strict=True)]
     heading = (
         f"{planned.group.group_id}  {planned.stateful_set} to {many(planned.replicas, 'replica')}: "
-        f"{many(len(planned.leaving), 'member')} of {len(planned.group.members)} go"
+        f"{len(planned.leaving)} of {many(len(planned.group.members), 'member')} will be removed"
     )
     predicted = (
         f"predicted: {many(typical.rebalances, 'rebalance')}, {many(typical.moved_partitions, 'partition')} moved"
