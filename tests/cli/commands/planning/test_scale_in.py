@@ -46,7 +46,7 @@ def test_the_lines_can_be_pasted_and_name_the_same_cluster(scale_in, server):
     code, out, _ = scale_in(["app-0", "app-1", "app-2"], "--to", "1")
     assert code == 0
     lines = out.splitlines()
-    assert lines[0] == "GROUP  app to 1 replica: 2 members of 3 go"
+    assert lines[0] == "GROUP  app to 1 replica: 2 of 3 members will be removed"
     assert [line.split()[0] for line in lines[1:4]] == ["POD", "app-2", "app-1"]
     assert "number 2 of app-2: it is the only number at the end of the name; the first replica is 0" in lines
     assert "kubectl scale statefulset/app --replicas=1 &&" in lines
