@@ -13,10 +13,10 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "behaviours.md"
 _CATALOGUE = pathlib.Path(__file__).with_name("behaviours.toml")
 _INTRODUCTION = """\
-# Behaviours
+# Behaviors
 
-What the group coordinator of Apache Kafka 4.3.0 does, one behaviour at a time, and what kgm's does too. *Kafka* is the
-class and the method that has the behaviour, *kgm* the module below `kgm/coordinator`, and *tests* are the tests below
+What the group coordinator of Apache Kafka 4.3.0 does, one behavior at a time, and what kgm's does too. *Kafka* is the
+class and the method that has the behavior, *kgm* the module below `kgm/coordinator`, and *tests* are the tests below
 `tests/coordinator` that are marked with it (`@rule("B001")`). Numbers in a sentence are Kafka's error codes.
 
 Besides these tests, Kafka's own coordinator and kgm's go through the same random histories in one process, and must
@@ -87,7 +87,7 @@ def page() -> str:
     """docs/behaviours.md."""
     sections = [_INTRODUCTION.rstrip()]
     for part, behaviours in itertools.groupby(catalogue(), key=lambda behaviour: behaviour.part):
-        head = ["| | behaviour | Kafka | kgm | tests |", "|---|---|---|---|---|"]
+        head = ["| | behavior | Kafka | kgm | tests |", "|---|---|---|---|---|"]
         sections += [f"## {part}", "\n".join([*head, *map(_row, behaviours)])]
     return "\n\n".join(sections) + "\n"
 
