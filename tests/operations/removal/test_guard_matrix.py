@@ -529,7 +529,7 @@ on what kgm sees; what it cannot see never counts as a sign that a member is gon
 | verdict | means | removed |
 |---|---|---|
 | `alive` | it committed, rejoined or reported while kgm watched, or was still a member after its session timeout | only with `--allow-live` |
-| `stopped` | it left with the intention to come back (member epoch -2, KIP-848); or kgm has seen records arrive for it, and then no commit for five of its own commit intervals, as the group's log shows them | yes |
+| `stopped` | it left with the intention to come back (member epoch -2, KIP-848); or kgm has seen records arrive for it, and then no commit for five of its own commit intervals (10 seconds at least), as the group's log shows them | yes |
 | `unknown` | anything else; the evidence says what is missing | only with `--assume-stopped` |
 
 ## What counts as evidence
@@ -555,8 +555,8 @@ kgm removes a member in the same way for `remove-members`, `rollout --remove` an
 4. It sends one LeaveGroup for all members.
 5. It describes the group until two descriptions in a row agree. Only a member that they do not show is `removed`. If the
    group cannot be described, the result is `unknown`, whatever the answer was, and the exit code 7.
-6. Unless the member had left with epoch -2, it waits for a heartbeat interval and checks whether the member comes back:
-   `returned`, exit code 7. Neither `--guard-window` nor `--timeout` shortens that.
+6. Unless the member had left with epoch -2, it waits for 4 s in a classic group and 6 s in one of KIP-848, and checks
+   whether the member comes back: `returned`, exit code 7. Neither `--guard-window` nor `--timeout` shortens that.
 
 ## When to say --assume-stopped
 
@@ -576,8 +576,8 @@ alive, because it is still a member after that time, and one that is gone has dr
   last commit: then it must have sent heartbeats, and is `unknown` again. Java's consumers commit while they are paused.
   The same holds for a consumer for which only records of aborted transactions arrive.
 - Without READ on `__consumer_offsets` kgm knows no commit intervals, so only members at epoch -2 are `stopped`.
-- A member that is removed although it is alive joins again with its next heartbeat or poll. kgm waits for that, 4 s in a classic
-  group and 6 s in one of KIP-848, and reports `returned` (exit code 7). A process that polls later comes back unseen.
+- A member that is removed although it is alive joins again with its next heartbeat or poll. kgm waits for that as said
+  above, and reports `returned` (exit code 7). A process that polls later comes back unseen.
 - A dynamic member of a classic group joins again under a new member id. A dynamic member that has joined since the request,
   with the same client id and from the same host, counts as its return, once; it can be another process of that client.
 
