@@ -131,7 +131,9 @@ def table(seen):
         "# What each command needs", "",
         "Every command was run over every login against a Kafka 4.3 with StandardAuthorizer, with more rights in each column;",
         "this page shows the results. A cell has the exit code and the ACLs that kgm named as missing. 4 is a refusal; 0 with",
-        "an ACL means that the command did what it could, and said what it could not see.", "",
+        "an ACL means that the command did what it could, and said what it could not see. `rollout` was run with `--dry-run`:",
+        "when it changes a classic group it also needs READ on `__consumer_offsets`, to count rebalances, and `watch --max-rebalances`",
+        "needs that too.", "",
         f"| command | {' | '.join(STEPS)} |", f"|---|{'---|' * len(STEPS)}",
     ]  # fmt: skip
     for name in COMMANDS:
