@@ -16,7 +16,8 @@ write to, and only with the plan and the commands of the first run, of which it 
     acknowledged      the group when an operator resumed the step after a failure or a deviation that kgm had reported,
                       and what had happened in the step until then
     step-end          what happened
-    stop              why the rollout has stopped; resume: it continues; done: it is complete"""
+    stop              why the rollout has stopped, and whether kgm has seen, and told the operator, what has happened to
+                      the group until then; resume: it continues; done: it is complete"""
 
 from __future__ import annotations
 

@@ -30,10 +30,15 @@ class MissedTime:
 class Acknowledgement:
     """What an operator has acknowledged of a step by resuming it after kgm had reported that it failed or deviated.
 
-    group: as it was then; counts: what had happened in the step until then, as far as it is known."""
+    group: as it was then; counts: what had happened in the step until then, as far as it is known; deviations: what had
+    happened to members of other steps, and to the group's protocol, in words, which no count shows."""
 
     group: GroupSnapshot
     counts: StepCounts
+    deviations: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return "; ".join([str(self.counts), *self.deviations])
 
 
 def missed_between(before: GroupSnapshot, now: GroupSnapshot, recorded: Sequence[GroupSnapshot]) -> MissedTime:

@@ -17,7 +17,7 @@ from kgm.model.changes import by_identity, knows_owners, owned
 from kgm.model.errors import KgmError
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.operations.rollout.expectation import StepCounts
-from kgm.operations.rollout.missed import Acknowledgement, missed_between
+from kgm.operations.rollout.missed import Acknowledgement, MissedTime, missed_between
 from kgm.operations.rollout.spec import RolloutStep, StepKind
 from kgm.operations.watch.conditions import Condition, Subject, parse_condition
 from kgm.operations.watch.events import EventKind, GroupEvent
@@ -163,17 +163,12 @@ class GroupObservation:
         latest = self.latest
         assert latest is not None
         since = before if acknowledged is None else acknowledged.group
-        recorded = self._poller.read_back().get(self.watched.group_id, ())
-        between = missed_between(since, latest, [one.group for one in recorded])
+        between = self._missed_since(since)
         # A partition without a consumer now is handed over when it gets another one than it had.
         self.watched.baseline = self.watched.baseline or since
         self.watched.consumers = {**between.consumers}
-        missed, counts = between.counts, _NOTHING if acknowledged is None else acknowledged.counts
-        if is_acknowledged:
-            acknowledged = Acknowledgement(group=latest, counts=counts.plus(missed))
-            since, missed, counts = acknowledged.group, _NOTHING, acknowledged.counts
         old, new = by_identity(before), by_identity(latest)
-        self.view = StepView(
+        view = self.view = StepView(
             step=step,
             before=before,
             base=since,
@@ -182,10 +177,29 @@ class GroupObservation:
             counts_before=self._totals(),
             began_ms=self._timekeeper.now_ms(),
             replacements={name: 1 for name in old.keys() & new.keys() if old[name].member_id != new[name].member_id},
-            missed=missed,
-            acknowledged=counts,
+            missed=between.counts,
+            acknowledged=_NOTHING if acknowledged is None else acknowledged.counts,
         )
+        if is_acknowledged:
+            acknowledged = Acknowledgement(
+                group=latest, counts=view.acknowledged.plus(view.missed),
+                deviations=(*self.protocol_changes(), *self.intruders()),
+            )  # fmt: skip
+            view.base, view.bystanders, view.wanted_members = latest, _bystanders(latest, step), None
+            view.missed, view.acknowledged = _NOTHING, acknowledged.counts
         return acknowledged
+
+    def happened_since(self, left: GroupSnapshot) -> StepCounts | None:
+        """What has happened since the group was left like this, as far as the descriptions then and now and the log
+        show it; None if it is as it was left."""
+        latest = self.latest
+        assert latest is not None
+        return self._missed_since(left).counts if changed_since(left, latest) else None
+
+    def _missed_since(self, since: GroupSnapshot) -> MissedTime:
+        assert self.latest is not None
+        recorded = self._poller.read_back().get(self.watched.group_id, ())
+        return missed_between(since, self.latest, [one.group for one in recorded])
 
     def _totals(self) -> StepCounts:
         watched = self.watched
@@ -297,6 +311,17 @@ class GroupObservation:
     def _last_words(self, name: str) -> str:
         event = self.watched.last_events.get(name)
         return "" if event is None or event.kind is not EventKind.LEFT else f" ({event.text})"
+
+    def unrest(self) -> list[str]:
+        """Why no step can begin now, in words; there must be a description."""
+        latest = self.latest
+        assert latest is not None
+        found = [] if latest.state == STABLE else [f"it is {latest.state}"]
+        if latest.is_settled is False:
+            found.append(SETTLED.check(latest).seen)
+        return found + [
+            f"{one.identity} is {one.status}" for one in latest.members if one.status in (AWAY, RECONCILING)
+        ]
 
     def missing(self, *, most_lag: int | None = None) -> list[str]:
         """What is missing until the step is over, in words. most_lag: the most lag of the whole group, in records."""

@@ -21,8 +21,6 @@ _OF_A_STEP: Final = (
     JournalKind.STEP_BEGIN, JournalKind.COMMAND_BEGIN, JournalKind.COMMAND_STARTED, JournalKind.COMMAND_END,
     JournalKind.REMOVAL_BEGIN, JournalKind.REMOVAL_END, JournalKind.ACKNOWLEDGED, JournalKind.STEP_END,
 )  # fmt: skip
-#: What kgm exits with after a signal is more than this: 128 and the signal's number.
-_NO_SIGNAL: Final = 128
 
 
 @dataclass(slots=True, kw_only=True)
@@ -73,7 +71,8 @@ class RolloutProgress:
     for example because it had deviated from the prediction.
 
     was_stopped: whether kgm stopped it because of a failure or a deviation and reported that, so that resuming it
-    acknowledges what has happened; that it was killed, or interrupted by a signal, tells the operator nothing.
+    acknowledges what has happened; that it was killed, interrupted by a signal, or could not look at the group, tells
+    the operator nothing.
     deviations: where the group has deviated from the prediction, in words, although the rollout continues. has_run:
     whether a command has begun in any step. is_over: whether the rollout is complete, or was aborted."""
 
@@ -107,6 +106,21 @@ class RolloutProgress:
         """Note that the group has deviated from the prediction in the step that is open, or before the next one."""
         if self._place not in self.deviations:
             self.deviations.append(self._place)
+
+    def begin(self, opened: OpenStep, between: StepCounts | None) -> None:
+        """Begin the next step. between: what happened after the one before, which the operator has acknowledged; None:
+        the group is as it was left."""
+        if between is not None:
+            self.deviate()
+            self.totals = self.totals.plus(between)
+        self.open_step, self.was_stopped = opened, False
+
+    def acknowledge(self, acknowledged: Acknowledgement) -> None:
+        """Note what the operator has acknowledged of the open step."""
+        assert self.open_step is not None
+        if acknowledged.deviations:
+            self.deviate()
+        self.open_step.acknowledged, self.was_stopped = acknowledged, False
 
     def judge(self, counts: StepCounts) -> bool | None:
         """Whether everything in the open step has happened as predicted, which is noted; None if that is not known.
@@ -217,10 +231,13 @@ def _apply(progress: RolloutProgress, kind: JournalKind, data: Mapping[str, Any]
         case JournalKind.PLAN:
             raise UsageError("the journal has two plans")
         case JournalKind.STEP_BEGIN:
-            progress.open_step = OpenStep(
-                before=snapshot_from_json(data["group"]), expected=StepExpectation.from_json(data["foretold"])
+            between = data.get("between")  # an earlier version of kgm does not write it
+            progress.begin(
+                OpenStep(
+                    before=snapshot_from_json(data["group"]), expected=StepExpectation.from_json(data["foretold"])
+                ),
+                None if between is None else StepCounts.from_json(between),
             )
-            progress.was_stopped = False
         case JournalKind.COMMAND_BEGIN:
             progress.has_run = True
             if step is not None and not data["is_on_failure"]:
@@ -241,11 +258,12 @@ def _apply(progress: RolloutProgress, kind: JournalKind, data: Mapping[str, Any]
             if step is not None:
                 step.has_removed = True
         case JournalKind.ACKNOWLEDGED:
-            if step is not None:
-                step.acknowledged = Acknowledgement(
-                    group=snapshot_from_json(data["group"]), counts=StepCounts.from_json(data["observed"])
+            progress.acknowledge(
+                Acknowledgement(
+                    group=snapshot_from_json(data["group"]), counts=StepCounts.from_json(data["observed"]),
+                    deviations=tuple(map(str, data.get("deviations", ()))),
                 )
-            progress.was_stopped = False
+            )  # fmt: skip
         case JournalKind.STEP_END:
             if data.get("as_predicted") is False:
                 progress.deviate()
@@ -254,7 +272,8 @@ def _apply(progress: RolloutProgress, kind: JournalKind, data: Mapping[str, Any]
             progress.left = snapshot_from_json(data["group"])
             progress.totals = progress.totals.plus(StepCounts.from_json(data["observed"]))
         case JournalKind.STOP:
-            _stop(progress, _of(int, data["exit_code"]))
+            if _of(bool, data.get("is_seen", False)):
+                _stop(progress, _of(int, data["exit_code"]))
             progress.is_over = _of(bool, data["is_final"])
         case JournalKind.RESUME:
             pass
@@ -263,8 +282,6 @@ def _apply(progress: RolloutProgress, kind: JournalKind, data: Mapping[str, Any]
 
 
 def _stop(progress: RolloutProgress, exit_code: int) -> None:
-    if exit_code > _NO_SIGNAL:
-        return
     progress.was_stopped, progress.overall = True, None
     if exit_code == ConditionNotMet.exit_code:
         progress.deviate()

@@ -24,7 +24,7 @@ from kgm.operations.rollout.spec import OnFailure, RolloutSpec, RolloutStep, Ste
 from kgm.operations.rollout.targets import targets_of
 from kgm.operations.rollout.tools import RolloutTools
 from kgm.operations.watch.events import EventKind
-from kgm.operations.watch.watched_group import AWAY, RECONCILING, STABLE
+from kgm.operations.watch.watched_group import STABLE
 from kgm.simulation.connect.group import delays_of, is_connect
 from kgm.text.durations import show_duration
 from kgm.text.wording import group_command, many
@@ -157,7 +157,8 @@ class Rollout:
         self._run_commands(self._taken_over(step, opened, last, is_stop=False))
         if step.kind is StepKind.STOP and step.remove and not opened.has_removed:
             self._remove(step, opened)
-        self._settle()
+        limits = self._spec.limits
+        self._wait_until_as_wanted("the commands", settle_ms=limits.settle_ms, most_lag=limits.most_lag)
         self._end(step, opened)
 
     def _taken_over(
@@ -187,8 +188,9 @@ class Rollout:
 
     def _begin(self, step: RolloutStep) -> OpenStep:
         """Describe the group, predict the step, and write both to the journal."""
-        if self._progress.was_stopped:  # the group may still rebalance after what stopped the rollout
-            self._watch_until(self._is_settled, self._timeout_ms(self._progress.left), self._next_rebalance_ms)
+        left, was_stopped = self._progress.left, self._progress.was_stopped
+        if was_stopped:  # the group may still rebalance after what stopped the rollout
+            self._watch_until(self._is_settled, self._timeout_ms(left), self._next_rebalance_ms)
         self._check_unchanged()
         cluster = self._tools.cluster
         cluster.renew(self._tools.timeout_ms)
@@ -204,16 +206,19 @@ class Rollout:
         if not expected.becomes_stable:
             self._deviate(f"step {self._number} would not leave it stable", expected.caveats)
         before = self._observation.begin(step, live.snapshot.member_timeouts_ms)
+        between = self._observation.happened_since(left) if was_stopped else None
         self._expected = expected
         self._journal.write(
             JournalKind.STEP_BEGIN, step=self._number, members=list(step.members), group=without_offsets(before),
-            foretold=expected.to_json(),
+            foretold=expected.to_json(), between=None if between is None else between.to_json(),
         )  # fmt: skip
+        opened = OpenStep(before=before, expected=expected)
+        self._progress.begin(opened, between)
         names = ", ".join(step.members)
         self._emit(RolloutEventKind.STEP, names)
+        if between is not None:
+            self._emit(RolloutEventKind.NOTE, f"resuming acknowledges what has happened before the step: {between}")
         self._emit(RolloutEventKind.PREDICTED, f"{expected}", expected=expected)
-        opened = self._progress.open_step = OpenStep(before=before, expected=expected)
-        self._progress.was_stopped = False
         return opened
 
     def _check_unchanged(self) -> None:
@@ -225,10 +230,7 @@ class Rollout:
                 f"the state of group {self._spec.group_id!r} is not known: {'' if error is None else error.message}",
                 group_id=self._spec.group_id,
             )
-        found = [] if latest.state == STABLE else [f"it is {latest.state}"]
-        if latest.is_settled is False:
-            found.append(SETTLED.check(latest).seen)
-        found += [f"{one.identity} is {one.status}" for one in latest.members if one.status in (AWAY, RECONCILING)]
+        found = self._observation.unrest()
         changed = changed_since(self._progress.left, latest)
         if self._progress.was_stopped and changed:
             self._emit(RolloutEventKind.NOTE, f"since the rollout stopped: {', '.join(changed)}")
@@ -247,11 +249,11 @@ class Rollout:
             self._watch_until(lambda: self._is_at_rest(step), self._timeout_ms(opened.before))
         if self._observation.latest is None:
             self._check_unchanged()
-        opened.acknowledged = self._observation.resume(
+        acknowledged = self._observation.resume(
             step, opened.before, opened.acknowledged, is_acknowledged=self._progress.was_stopped
         )
-        if self._progress.was_stopped and opened.acknowledged is not None:
-            self._acknowledge(opened.acknowledged)
+        if self._progress.was_stopped and acknowledged is not None:
+            self._acknowledge(acknowledged)
         self._expected = opened.expected
         self._emit(RolloutEventKind.PREDICTED, f"{opened.expected}", expected=opened.expected)
         self._check_deviations()
@@ -259,12 +261,12 @@ class Rollout:
     def _acknowledge(self, acknowledged: Acknowledgement) -> None:
         """Write what the operator acknowledges to the journal: what happens from now on is compared with the
         prediction, also if kgm is killed or interrupted."""
-        group, counts = acknowledged.group, acknowledged.counts
         self._journal.write(
-            JournalKind.ACKNOWLEDGED, step=self._number, group=without_offsets(group), observed=counts.to_json()
-        )
-        self._progress.was_stopped = False
-        self._emit(RolloutEventKind.NOTE, f"resuming acknowledges what has happened in the step: {counts}")
+            JournalKind.ACKNOWLEDGED, step=self._number, group=without_offsets(acknowledged.group),
+            observed=acknowledged.counts.to_json(), deviations=list(acknowledged.deviations),
+        )  # fmt: skip
+        self._progress.acknowledge(acknowledged)
+        self._emit(RolloutEventKind.NOTE, f"resuming acknowledges what has happened in the step: {acknowledged}")
 
     def _is_settled(self) -> bool:
         latest = self._observation.latest
@@ -333,11 +335,6 @@ class Rollout:
     def _waits_for_guard(self, window_ms: int) -> None:
         text = f"it is not known yet whether all have stopped: kgm watches them, for up to {show_duration(window_ms)}"
         self._emit(RolloutEventKind.NOTE, text)
-
-    def _settle(self) -> None:
-        """Wait until the group is as it should be, and nothing more happens."""
-        limits = self._spec.limits
-        self._wait_until_as_wanted("the commands", settle_ms=limits.settle_ms, most_lag=limits.most_lag)
 
     def _wait_until_as_wanted(self, after: str, *, settle_ms: int, most_lag: int | None = None) -> None:
         """Wait until nothing is missing and the group has been quiet for `settle_ms`. after: what was done before, in
@@ -424,7 +421,7 @@ class Rollout:
     def _stopped(self, error: KgmError) -> RolloutReport:
         """Write the journal and the events of a rollout that cannot continue, and run the --on-failure command. Ctrl-C
         meanwhile ends kgm as interrupted; the error is the same."""
-        progress, spec = self._progress, self._spec
+        progress, spec, is_seen = self._progress, self._spec, self._has_seen(error)
         is_final = spec.on_failure is OnFailure.ABORT
         if progress.has_run and not isinstance(error, PartialError | ConditionNotMet):
             error = PartialError(error.message, facts=error.facts, hint=error.hint, group_id=spec.group_id)
@@ -436,7 +433,7 @@ class Rollout:
         with contextlib.suppress(KgmError):  # it may be why the rollout has stopped
             self._journal.write(
                 JournalKind.STOP, reason=error.message, facts=list(error.facts), exit_code=error.exit_code,
-                is_final=is_final,
+                is_seen=is_seen, is_final=is_final,
             )  # fmt: skip
         interrupted_code: int | None = None
         try:
@@ -450,6 +447,13 @@ class Rollout:
         error.hint = (error.hint or group_command("describe", spec.group_id)) + resumed
         return self._report(error, interrupted_code)
 
+    def _has_seen(self, error: KgmError) -> bool:
+        """Whether what has happened to the group until this error was compared with the prediction: only then does
+        resuming acknowledge it."""
+        observation = self._observation
+        is_watched = self._progress.open_step is not None and observation.view is not None
+        return isinstance(error, ConditionNotMet) or (is_watched and observation.latest is not None)
+
     def _interrupted(self, interruption: KeyboardInterrupt, code: int) -> KgmError:
         """Write the journal and the events of a rollout that the operator has stopped, so that no command runs any
         more; the error that says how far it has come. The group is not described again: the operator is waiting."""
@@ -459,7 +463,7 @@ class Rollout:
             facts = (interruption.error.message, *interruption.error.facts)
         with contextlib.suppress(KgmError):
             self._journal.write(
-                JournalKind.STOP, reason="interrupted", facts=list(facts), exit_code=code, is_final=False
+                JournalKind.STOP, reason="interrupted", facts=list(facts), exit_code=code, is_seen=False, is_final=False
             )
         self._emit(RolloutEventKind.NOTE, "; ".join(["interrupted", *facts]))
         if not self._progress.has_run:

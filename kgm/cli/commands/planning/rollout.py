@@ -140,8 +140,9 @@ def rollout(
 
     Exit 0: done as predicted; 8: the group deviated from the prediction; 7: a step failed or its outcome is unknown; 6:
     refused before the first step. --resume after 7 or 8 acknowledges what has happened: exit 0 is then possible, and
-    the last line says which step was not as predicted. After a signal or a kill it acknowledges nothing. Only one
-    rollout of a group can run at a time on one machine; kgm does not see rollouts on other machines."""
+    the last line says which step was not as predicted. After a signal, a kill, or a run that could not describe the
+    group, it acknowledges nothing. Only one rollout of a group can run at a time on one machine; kgm does not see
+    rollouts on other machines."""
     from kgm.cli.commands.planning import rollout_run
     from kgm.cli.output.rollout_report import RolloutPrinter
     from kgm.operations.kubernetes.pods import Kubectl
