@@ -81,9 +81,11 @@ def test_kgm_takes_the_words(page, words):
 def test_lines_that_ask_a_cluster_come_as_far_as_the_cluster(tmp_path, monkeypatch):
     """2 would be a value that kgm does not take."""
     monkeypatch.chdir(tmp_path)
-    member = {"member_id": "orders-3-x", "group_instance_id": "orders-3", "status": "stable", "assignment": {}}
-    before = {"group_id": "orders", "type": "classic", "state": "Stable", "topics": [], "members": [member]}
-    (tmp_path / "before.json").write_text(json.dumps(before))
+    before = []
+    for name in ("orders", "payments"):
+        member = {"member_id": f"{name}-3-x", "group_instance_id": f"{name}-3", "status": "stable", "assignment": {}}
+        before.append({"group_id": name, "type": "classic", "state": "Stable", "topics": [], "members": [member]})
+    (tmp_path / "before.json").write_text(json.dumps({"groups": before}))
     nowhere = {"KGM_BOOTSTRAP_SERVER": f"127.0.0.1:{free_ports(1)[0]}"}
     tried = 0
     for page, words in LINES:

@@ -66,10 +66,20 @@ EXAMPLES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
         ("kgm top --match 'orders-*' -o json", "one frame of a team's groups, for a script"),
     ),
     "watch": (
-        ("kgm watch payments --expect-no-moves --until stable", "verify a rolling restart while it happens"),
+        (
+            "kgm watch payments --expect-no-moves --until bounced --timeout 30m",
+            "start it, then restart the members: verify a rolling restart as it happens",
+        ),
         ("kgm watch --match 'orders-*' --timeout 10m", "all groups of a team, for ten minutes"),
     ),
-    "wait": (("kgm wait payments --for stable --timeout 2m", "block until the group is stable"),),
+    "wait": (
+        ("kgm wait payments --for stable --timeout 2m", "block until the group is stable"),
+        (
+            "kgm wait payments --for replaced=payments-3 --baseline before.json",
+            "until a new process has the instance id; before.json: kgm describe payments -o json",
+        ),
+        ("kgm wait payments --for 'lag-time<=1m' --timeout 10m", "until no uncommitted record is older than a minute"),
+    ),
     "doctor": (
         ("kgm doctor payments", "what is wrong with a group, and what to run next"),
         ("kgm doctor --check duplicate-instance-id --fail-on info", "one check on all groups, for an alert"),
