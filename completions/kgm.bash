@@ -304,9 +304,9 @@ _kgm() {
         --match-members) _kgm_value '' "$cur"; return ;;
         --restart-time) _kgm_value '' "$cur"; return ;;
         --stop) _kgm_value words "$cur" 'clean crash'; return ;;
+        --session-timeout) _kgm_value '' "$cur"; return ;;
         --assignor) _kgm_value words "$cur" 'range roundrobin sticky cooperative-sticky consumer-uniform consumer-range'; return ;;
         --library) _kgm_value words "$cur" 'java librdkafka'; return ;;
-        --session-timeout) _kgm_value '' "$cur"; return ;;
         --fail-if-moves|--fail-if-handovers) _kgm_value '' "$cur"; return ;;
         --fail-if-rebalances) _kgm_value '' "$cur"; return ;;
         --fail-if-stopped) _kgm_value '' "$cur"; return ;;
@@ -321,7 +321,7 @@ _kgm() {
         -o|--output) _kgm_value words "$cur" 'table wide json yaml csv tsv name ndjson markdown schema'; return ;;
         --color) _kgm_value words "$cur" 'auto always never'; return ;;
         esac
-        if [[ $cur == -* ]]; then _kgm_words '-g --group --from-file --host --client-id --rack --match-members --for-good --restart-time --stop --assignor --library --session-timeout --fail-if-moves --fail-if-handovers --fail-if-rebalances --fail-if-stopped --report --draws --seed -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
+        if [[ $cur == -* ]]; then _kgm_words '-g --group --from-file --host --client-id --rack --match-members --for-good --restart-time --stop --session-timeout --assignor --library --fail-if-moves --fail-if-handovers --fail-if-rebalances --fail-if-stopped --report --draws --seed -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
         _kgm_value 'groups' "$cur"
         ;;
     'plan')

@@ -39,28 +39,25 @@ _AT_ONCE = 8
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drain:
     """Members that stop at the same time. restart_time_ms: from their stop to their next start; None: they stay away.
-    session_timeout_ms: for classic groups whose own is not known. what_if: for each group."""
+    what_if: for each group."""
 
     target: DrainTarget
     restart_time_ms: int | None = None
     stop: Stop = Stop.CLEAN
-    session_timeout_ms: int | None = None
     what_if: WhatIf = field(default_factory=WhatIf)
 
     def request_for(self, snapshot: GroupSnapshot) -> BounceRequest:
         """The request for one group: the members that are taken away restart together, or stop for good."""
         taken = self.target.taken_from(snapshot.members)
-        unknown_ms = self.session_timeout_ms if snapshot.session_range_ms is None else None
-        what_if = replace(self.what_if, session_timeout_ms=unknown_ms)
         if self.restart_time_ms is None:
-            return BounceRequest(scale_in=taken, stop=self.stop, what_if=what_if)
+            return BounceRequest(scale_in=taken, stop=self.stop, what_if=self.what_if)
         by_id = {member.identity: member for member in snapshot.members}
         return BounceRequest(
             instance_ids=tuple(name for name in taken if by_id[name].group_instance_id is not None),
             member_ids=tuple(name for name in taken if by_id[name].group_instance_id is None),
             restart_time_ms=self.restart_time_ms,
             stop=self.stop,
-            what_if=what_if,
+            what_if=self.what_if,
         )
 
 

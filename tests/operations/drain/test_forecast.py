@@ -13,7 +13,7 @@ from kgm.operations.bounce.prediction import simulate
 from kgm.operations.drain.fleet import DrainedFleet, recorded_fleet
 from kgm.operations.drain.forecast import Drain, forecast
 from kgm.operations.drain.target import DrainTarget
-from kgm.simulation.plan.bounce_plan import Membership, Plan, Stop
+from kgm.simulation.plan.bounce_plan import Membership, Plan, Stop, WhatIf
 from tests.operations.drain.fleets import placed
 from tests.simulation.streams.applications import application, streams_group
 
@@ -182,12 +182,17 @@ def test_groups_for_which_the_time_is_not_enough_are_named():
     assert isinstance(one.reason, TimedOutError)
 
 
-def test_a_session_timeout_that_is_given_is_for_groups_whose_own_is_not_known():
-    known = placed("known", ["h1", "h2", "h3"], session_timeout_ms=20_000)
-    unknown = placed("unknown", ["h1", "h2", "h3"], session_timeout_ms=None)
-    foreseen = forecast(fleet_of(known, unknown), Drain(target=HOST, session_timeout_ms=90_000), draws=3)
+def test_a_session_timeout_that_is_given_is_that_of_every_group():
+    """As in `simulate-bounce`. In a consumer group the broker sets it."""
+    hosts = ["h1", "h2", "h3"]
+    known = placed("known", hosts, session_timeout_ms=20_000)
+    unknown = placed("unknown", hosts, session_timeout_ms=None)
+    consumers = replace(placed("consumers", hosts, session_timeout_ms=20_000), type="consumer", assignor="uniform")
+    what_if = WhatIf(session_timeout_ms=90_000)
+    foreseen = forecast(fleet_of(known, unknown, consumers), Drain(target=HOST, what_if=what_if), draws=3)
     stopped = {one.group.group_id: one.prediction.typical.stopped_partition_ms for one in foreseen.groups}
-    assert 4 * 10_000 < stopped["known"] < 4 * 30_000 < 4 * 80_000 < stopped["unknown"] < 4 * 100_000
+    assert stopped.keys() == {"known", "unknown", "consumers"}
+    assert all(4 * 80_000 < ms < 4 * 100_000 for ms in stopped.values()), stopped
 
 
 # -- gates

@@ -36,7 +36,7 @@ Where = dict[str, str | None] | None
 
 
 @cluster_options_with("Time limit for reading groups (30s), and, if given on the command line, for their simulation.")
-@plan_options("stop", "assignor", "library")
+@plan_options("stop", "session_timeout_ms", "assignor", "library")
 @gate_options
 def drain(
     groups: Annotated[
@@ -68,10 +68,6 @@ def drain(
     for_good: Annotated[bool, typer.Option("--for-good", help="The members do not come back (the default).")] = False,
     restart_time: Annotated[str | None, plan_option("restart_time_ms")] = None,
     request: BounceRequest,
-    session_timeout: Annotated[
-        str | None,
-        typer.Option("--session-timeout", metavar="DURATION", help="For classic groups, if it cannot be read (45s)."),
-    ] = None,
     gates: Gates,
     report_file: ReportFile = None,
     draws: Annotated[
@@ -113,7 +109,7 @@ def drain(
     )  # fmt: skip
     planned = Drain(
         target=target, stop=request.stop, restart_time_ms=duration_of(restart_time, "--restart-time"),
-        session_timeout_ms=duration_of(session_timeout, "--session-timeout"), what_if=request.what_if,
+        what_if=request.what_if,
     )  # fmt: skip
     names = list(dict.fromkeys([*(groups or ()), *(group or ())]))
     fleet, where = _fleet(target, names, from_file, common)

@@ -113,6 +113,16 @@ def test_the_command_that_it_prints_next_plays_the_same_plan(kgm, capsys, more):
     assert {name: drained[name] for name in alone} == alone
 
 
+@pytest.mark.parametrize(("session", "code"), [("10s", 8), ("30s", 0)])
+def test_a_session_timeout_means_the_same_as_in_simulate_bounce(kgm, tmp_path, capsys, session, code):
+    """A process that is back after 20 seconds is in time only for the longer of these, whatever the group's own is."""
+    more = ["--restart-time", "20s", "--session-timeout", session, "--fail-if-rebalances", "0"]
+    drained, _, err = kgm("-g", "third", "--host", "10.0.0.1", *more)
+    path = str(tmp_path / "snapshot.json")
+    alone = run(["simulate-bounce", "third", "--from-file", path, "--draws", "5", "-i", "member-1", *more])
+    assert (drained, alone) == (code, code), err + capsys.readouterr().err
+
+
 def test_rows_of_groups_without_a_forecast_have_the_reason(kgm):
     _, out, _ = kgm("--host", "10.0.0.1", "-o", "csv")
     rows = {row["group_id"]: row for row in csv.DictReader(io.StringIO(out))}
