@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kgm.client.failures import refuse_evidence_of_other_cluster
-from kgm.model.errors import MissingFileError, NotFoundError, UsageError
+from kgm.model.errors import ErrorCode, KgmError, MissingFileError, NotFoundError, PartialError, UsageError
 from kgm.model.snapshot import GroupSnapshot
 from kgm.model.snapshot_json import DEMO_SCHEMA, snapshots_from_json
 
@@ -23,11 +23,14 @@ _HINT = "kgm describe GROUP -o json > SNAPSHOT"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotFile:
-    """The groups in a file. cluster_id: of which cluster; None if the file does not say."""
+    """The groups in a file. cluster_id: of which cluster; None if the file does not say. errors: what could not be read
+    when it was written; unseen: why there may have been other groups."""
 
     path: str
     snapshots: list[GroupSnapshot]
     cluster_id: str | None
+    errors: tuple[KgmError, ...] = ()
+    unseen: KgmError | None = None
 
     def group(self, group_id: str) -> GroupSnapshot:
         """Raises NotFoundError if it is not in the file."""
@@ -58,10 +61,14 @@ def read_snapshot_file(path: str) -> SnapshotFile:
         raise UsageError(f"file {path} is not a snapshot", hint=_HINT)
     try:
         snapshots = snapshots_from_json(groups, _check_envelope(document))
-        _refuse_unread(document, {snapshot.group_id for snapshot in snapshots})
+        errors = _recorded_errors(document, path)
+        _refuse_unread(errors, {snapshot.group_id for snapshot in snapshots})
     except UsageError as error:
         raise UsageError(f"file {path} is not a snapshot: {error.message}", hint=_HINT) from error
-    return SnapshotFile(path=path, snapshots=snapshots, cluster_id=_cluster_id(document))
+    return SnapshotFile(
+        path=path, snapshots=snapshots, cluster_id=_cluster_id(document), errors=errors,
+        unseen=_recorded_unseen(document, path),
+    )  # fmt: skip
 
 
 def _cluster_id(document: Any) -> str | None:
@@ -79,14 +86,42 @@ def _check_envelope(document: Any) -> str | None:
     return schema
 
 
-def _refuse_unread(document: Any, group_ids: Collection[str]) -> None:
-    """Raises UsageError if `errors` says that one of these groups could not be read: `describe` then does not print
-    it."""
-    errors = document.get("errors") if isinstance(document, dict) else None
-    for error in errors if isinstance(errors, list) else ():
-        group_id = error.get("group_id") if isinstance(error, dict) else None
-        if isinstance(group_id, str) and group_id in group_ids:
-            raise UsageError(f"its errors say that group {group_id} could not be read")
+def _listed(document: Any, key: str) -> list[Any]:
+    """A list of the envelope; empty if it has none."""
+    found = document.get(key) if isinstance(document, dict) else None
+    return found if isinstance(found, list) else []
+
+
+def _recorded_errors(document: Any, path: str) -> tuple[KgmError, ...]:
+    """What `errors` says could not be read."""
+    errors = [one for one in _listed(document, "errors") if isinstance(one, dict)]
+    return tuple(
+        _incomplete(path, str(one.get("message")), one.get("group_id"), one.get("code"), _listed(one, "facts"))
+        for one in errors
+    )
+
+
+def _recorded_unseen(document: Any, path: str) -> KgmError | None:
+    """What `warnings` says of groups that the login could not see."""
+    from kgm.operations.groups.selection import recorded_unseen
+
+    text = recorded_unseen(one for one in _listed(document, "warnings") if isinstance(one, str))
+    return None if text is None else _incomplete(path, text)
+
+
+def _incomplete(path: str, text: str, group_id: Any = None, code: Any = None, facts: Collection[Any] = ()) -> KgmError:
+    kafka_error = ErrorCode.__members__.get(code, ErrorCode.NONE) if isinstance(code, str) else ErrorCode.NONE
+    return PartialError(
+        f"the snapshot in file {path} is not complete: {text}", facts=tuple(map(str, facts)), kafka_error=kafka_error,
+        group_id=group_id if isinstance(group_id, str) else None,
+    )  # fmt: skip
+
+
+def _refuse_unread(errors: Collection[KgmError], group_ids: Collection[str]) -> None:
+    """Raises UsageError if one of these groups could not be read: `describe` then does not print it."""
+    for error in errors:
+        if error.group_id in group_ids:
+            raise UsageError(f"its errors say that group {error.group_id} could not be read")
 
 
 def _read_json(path: str) -> Any:

@@ -56,18 +56,26 @@ def live_fleet(
 
 
 def recorded_fleet(
-    snapshots: Sequence[GroupSnapshot], target: DrainTarget, names: Sequence[str] = (), *, path: str
-) -> DrainedFleet:
-    """The groups of a snapshot file. path: for error messages."""
+    snapshots: Sequence[GroupSnapshot], target: DrainTarget, names: Sequence[str] = (), *, path: str,
+    errors: Sequence[KgmError] = (), unseen: KgmError | None = None,
+) -> DrainedFleet:  # fmt: skip
+    """The groups of a snapshot file. path: for error messages. errors: what the file says could not be read; unseen:
+    why it may lack other groups."""
     recorded = {group.group_id: group for group in snapshots if not names or group.group_id in names}
-    absent = [name for name in names if name not in recorded]
+    undescribed = {error.group_id: error for error in errors if error.group_id is not None}
+    absent = names or undescribed
+    unread: dict[str, KgmError] = {
+        name: undescribed.get(name)
+        or NotFoundError(f"the snapshot in file {path} has no group {name}", group_id=name)
+        for name in absent if name not in recorded
+    }  # fmt: skip
     groups = [BounceGroup(snapshot=group) for group in recorded.values()]
     return DrainedFleet(
         described=tuple(recorded.values()),
         affected=tuple(
             with_recorded_sinks(group, groups) for group in groups if any(map(target.takes, group.snapshot.members))
         ),
-        unread={
-            name: NotFoundError(f"the snapshot in file {path} has no group {name}", group_id=name) for name in absent
-        },
+        unread=unread,
+        errors=() if names else tuple(error for error in errors if error.group_id is None),
+        unseen=None if names else unseen,
     )

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from typing import Final
 
 from kgm.client import AdminClient
 from kgm.client.group_listing import Listing
 from kgm.model.errors import AuthorizationError, KgmError, NotFoundError
 from kgm.text.names import in_order
 from kgm.text.wording import many
+
+#: How the warning begins that a listing may lack groups: if the principal sees any, and if it sees none.
+_SOME_UNSEEN: Final = "groups may be invisible"
+_NONE_SEEN: Final = "no group is visible"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,10 +42,15 @@ def unseen_groups(cluster: AdminClient, *, sees_some: bool) -> AuthorizationErro
     if cluster.can_list_all(sees_some=sees_some):
         return None
     return AuthorizationError(
-        f"{'groups may be invisible' if sees_some else 'no group is visible'}: without DESCRIBE on Cluster "
+        f"{_SOME_UNSEEN if sees_some else _NONE_SEEN}: without DESCRIBE on Cluster "
         "'kafka-cluster' a listing omits every group on which the principal has no DESCRIBE",
         hint="kafka-acls --add --allow-principal User:NAME --operation Describe --cluster (or --group GROUP)",
     )
+
+
+def recorded_unseen(warnings: Iterable[str]) -> str | None:
+    """The one of these warnings of an earlier run which says that its listing may lack groups; None if none does."""
+    return next((text for text in warnings if text.startswith((_SOME_UNSEEN, _NONE_SEEN))), None)
 
 
 def select_groups(

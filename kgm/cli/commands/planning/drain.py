@@ -95,7 +95,8 @@ def drain(
     group cannot be described or one of the values matches no member. A group that cannot be simulated fails all gates
     (exit 8); one that cannot be described fails none, and exits 7 unless another group fails one. Gates that hold exit
     7 if groups may be invisible, because none is named and this login has no DESCRIBE on the cluster, or if partition
-    counts or subscriptions could not be read."""
+    counts or subscriptions could not be read. With --from-file, what the login could not read that took the snapshot
+    counts in the same way."""
     from kgm.operations.drain.forecast import Drain
     from kgm.operations.drain.target import DrainTarget, with_addresses
 
@@ -123,13 +124,18 @@ def _fleet(
     target: DrainTarget, names: list[str], from_file: str | None, common: RunOptions
 ) -> tuple[DrainedFleet, Where]:
     """The groups, and the `cluster` of the envelope if they are live."""
+    from kgm.cli.output.failures import warn_of_unknown_offsets, warn_of_unseen_groups
     from kgm.operations.drain.fleet import live_fleet, recorded_fleet
 
     if from_file is not None:
-        from kgm.cli.options.snapshots import read_snapshots
+        from kgm.cli.options.snapshots import read_snapshot_file
 
-        return recorded_fleet(read_snapshots(from_file), target, names, path=from_file), None
-    from kgm.cli.output.failures import warn_of_unknown_offsets, warn_of_unseen_groups
+        recorded = read_snapshot_file(from_file)
+        fleet = recorded_fleet(
+            recorded.snapshots, target, names, path=from_file, errors=recorded.errors, unseen=recorded.unseen
+        )
+        warn_of_unseen_groups(fleet.unseen)
+        return fleet, None
     from kgm.cli.output.progress import progress
     from kgm.cli.output.report import cluster_json
 
