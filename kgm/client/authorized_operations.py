@@ -70,11 +70,12 @@ def opens_what_has_no_acl(brokers: Brokers, deadline: Deadline) -> bool:
 
 def may_describe_any_group(brokers: Brokers, deadline: Deadline) -> bool:
     """Whether the principal has DESCRIBE on a group that nobody has named, as with an ACL on Group '*'. No API returns
-    that, but only with it a broker says who coordinates the group. False if no broker answers."""
+    that, but only with it a broker says who coordinates the group. False if no broker answers, or if that may only be
+    because the group has no ACL."""
     group_id = uuid4().hex
     try:
         found = brokers.find_coordinators([group_id], deadline)[group_id]
     except KgmError:
         return False
     brokers.forget_coordinators([group_id])
-    return not isinstance(found, KgmError)
+    return not isinstance(found, KgmError) and not opens_what_has_no_acl(brokers, deadline)

@@ -122,6 +122,7 @@ def run_forked(
             os.kill(pid, signal.SIGKILL)
             raise subprocess.TimeoutExpired(["kgm", *arguments], timeout_s) from None
         finally:
+            answers.close()  # an error that is raised here would keep it, and so the socket, open
             for thread in threads:
                 thread.join()
     return subprocess.CompletedProcess(["kgm", *arguments], code, texts["out"], texts["err"])

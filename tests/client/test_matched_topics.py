@@ -15,7 +15,7 @@ from tests.waiting import until
 
 GROUP, LOSING = "matched-topics", "matched-topics-fewer"
 ONE, NEW = "matched-one", "matched-a-new-one"
-KEPT, DELETED = "left-kept", "left-deleted"
+KEPT, DELETED = "vanishing-kept", "vanishing-deleted"
 
 
 def join(client: WireClient, group_id: str = GROUP, regex: str = "matched-.*") -> str:
@@ -80,7 +80,7 @@ def test_nor_while_a_deleted_topic_still_counts_as_matched(kafka):
     # The member sends no heartbeat that would bring it the second topic.
     wait_coordinator_knows(kafka.bootstrap, [KEPT, DELETED])
     with WireClient(kafka.port) as client, connect(kafka.bootstrap) as cluster:
-        plan = Plan(bounce=(join(client, LOSING, "left-.*"),), restart_time_ms=1_000)
+        plan = Plan(bounce=(join(client, LOSING, "vanishing-.*"),), restart_time_ms=1_000)
 
         def found():
             cluster.renew()

@@ -85,7 +85,7 @@ class GroupObservation:
         self, group_id: str, poller: RolloutPoller, timekeeper: Timekeeper, *, library: str | None = None
     ) -> None:  # fmt: skip
         self._poller, self._timekeeper, self._library = poller, timekeeper, library
-        self.watched = WatchedGroup(group_id, expectations=Expectations(quiet_ms=0))
+        self.watched = WatchedGroup(group_id, expectations=Expectations(quiet_ms=0, counts_empty=True))
         self._last_event_ms = 0
         self.view: StepView | None = None
 

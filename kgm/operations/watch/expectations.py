@@ -12,13 +12,15 @@ class Expectations:
     baseline.
 
     bounced: every member of the baseline must be replaced first. members: the required number; None: those of the
-    baseline. max_rebalances: None for any number."""
+    baseline. max_rebalances: None for any number. counts_empty: whether the generation of a classic group that became
+    empty counts as a rebalance: predictions do not count it, as nothing is assigned in it."""
 
     quiet_ms: int = 5_000
     bounced: bool = False
     members: int | None = None
     expect_no_moves: bool = False
     max_rebalances: int | None = None
+    counts_empty: bool = False
 
     @property
     def are_counted(self) -> bool:

@@ -58,7 +58,6 @@ class WatchedGroup:
     log_interrupted_because: str | None = None
     looks: int = 0
     rebalances: int = 0
-    #: None while the number of rebalances is certain.
     doubt: CountDoubt | None = None
     #: Partitions that had a different owner than in the baseline at any time, with the first such move.
     moved: dict[tuple[str, int], Move] = field(default_factory=dict)
@@ -66,7 +65,7 @@ class WatchedGroup:
     consumers: dict[tuple[str, int], str] = field(default_factory=dict)
     #: How often a partition passed from one consumer to another since the baseline.
     handovers: int = 0
-    #: Since when nothing has been missing and nothing has happened.
+    #: Since when nothing has been missing or happened.
     quiet_since_ms: int | None = None
     replaced: set[str] = field(default_factory=set)
     generation: int | None = None
@@ -264,7 +263,8 @@ class WatchedGroup:
         group = self._logged = record.group
         events = []
         if group.generation is not None and self.generation is not None and group.generation != self.generation:
-            events.append(self._generation(self.generation, group.generation, is_empty=not group.members))
+            is_empty = not (group.members or self.expectations.counts_empty)
+            events.append(self._generation(self.generation, group.generation, is_empty=is_empty))
         is_first = self.generation is None and self.looks > 1
         if is_first:
             self.doubt = self.doubt or CountDoubt(bound="at least", why="the previous generation is unknown")
@@ -274,7 +274,7 @@ class WatchedGroup:
         return [replace(event, written_at_ms=record.at_ms) for event in events]
 
     def _generation(self, before: int, after: int, *, is_empty: bool) -> GroupEvent:
-        """is_empty: whether nobody is in the new generation: nothing is assigned in it, so it is no rebalance."""
+        """is_empty: nobody is in the new generation: nothing is assigned in it, so it is no rebalance."""
         count = rebalances_between(before, after) - is_empty
         self.rebalances += count
         more = f": {many(count, 'rebalance')}" if count > 1 else ""
