@@ -95,9 +95,9 @@ each, and 500 others with `--long`. `kgm assign --library NAME` runs them.
    last looked, up to five minutes before (`metadata.max.age.ms`, librdkafka's `topic.metadata.refresh.interval.ms`).
 10. Not if a classic group rebalances that may bring such a topic. Except for librdkafka's, members that subscribe by a
     regular expression look for topics before they join a rebalance, and no API shows the expression, or when a topic
-    was created. So kgm compares topic names: a topic of the cluster that begins or ends as all topics of a member do, which
-    does not subscribe to it, is named in a caveat, and anything may move. `kgm remove-members` does not say then which
-    partitions will move. At least three characters have to be the same, or one before a separator (`.`, `_`, `-`). Not
+    was created. So kgm compares topic names: a topic of the cluster that begins or ends as all topics of a member do,
+    which does not subscribe to it, is named in a caveat, and anything may move. The moves of `kgm remove-members` are then an
+    estimate. At least three characters have to be the same, or one before a separator (`.`, `_`, `-`). Not
     looked at are topics of which a partition has had another leader since they were created: those are taken to be
     older than five minutes. An expression that matches names that are not alike, a topic that kgm may not describe, and
     groups in a file are taken to bring nothing.
