@@ -218,11 +218,9 @@ class FleetLog:
             number, is_new = decoded.assignment_epoch, True  # type: ignore[union-attr]
         before = self._numbers.get(group)
         if before is None:
-            count = 1 if is_new and number > 0 else 0  # generation 0: a group without members
+            count = 1 if is_new and number > 0 and members != 0 else 0  # generation 0: a group without members
         else:
-            count = 0 if number == before else rebalances_between(before, number)
-        if members == 0:  # in a generation without members nothing is assigned
-            count = max(count - 1, 0)
+            count = 0 if number == before else rebalances_between(before, number, is_empty=members == 0)
         self._numbers[group] = number
         marks = self._marks.setdefault(group, deque())
         while marks and marks[0].at_ms < at_ms - WINDOW_MS:

@@ -18,32 +18,28 @@ _WITHOUT_EPOCHS = frozenset({"streams", "share"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Snapshot(TableRow):
-    table: ClassVar[str] = "silver_snapshot"
+class _GroupRecord(TableRow):
     partition: int
     offset: int
     timestamp: int
     group_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Snapshot(_GroupRecord):
+    table: ClassVar[str] = "silver_snapshot"
     contiguous: bool | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Epoch(TableRow):
+class _Epoch(_GroupRecord):
     table: ClassVar[str] = "silver_group_epoch"
-    partition: int
-    offset: int
-    timestamp: int
-    group_id: str
     complete: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Rebalance(TableRow):
+class _Rebalance(_GroupRecord):
     table: ClassVar[str] = "gold_rebalance"
-    partition: int
-    offset: int
-    timestamp: int
-    group_id: str
     group_type: str
     complete: bool
 
@@ -90,7 +86,7 @@ def _gaps(history: History, group_id: str | None) -> Iterator[_Gap]:
     wanted = history.all_times(group_id)
     rebalances = history.tables.rows(_Rebalance, wanted)
     contiguous = {(row.partition, row.offset): row.complete for row in rebalances}
-    steps: list[tuple[_Snapshot | _Epoch | _Rebalance, bool]] = [
+    steps: list[tuple[_GroupRecord, bool]] = [
         *((row, row.contiguous is not False) for row in history.tables.rows(_Snapshot, wanted)),
         # From the first gap on, no epoch is complete from the group's beginning; what is complete is the step to it.
         *(
@@ -99,7 +95,7 @@ def _gaps(history: History, group_id: str | None) -> Iterator[_Gap]:
         ),
         *((row, row.complete) for row in rebalances if row.group_type in _WITHOUT_EPOCHS),
     ]
-    by_group: dict[str, list[tuple[_Snapshot | _Epoch | _Rebalance, bool]]] = {}
+    by_group: dict[str, list[tuple[_GroupRecord, bool]]] = {}
     for row, known in steps:
         # A lower generation is that of a new group with this id; the end of the previous one is gone.
         is_known = known and contiguous.get((row.partition, row.offset), True)

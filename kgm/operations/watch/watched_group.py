@@ -274,8 +274,7 @@ class WatchedGroup:
         return [replace(event, written_at_ms=record.at_ms) for event in events]
 
     def _generation(self, before: int, after: int, *, is_empty: bool) -> GroupEvent:
-        """is_empty: nobody is in the new generation: nothing is assigned in it, so it is no rebalance."""
-        count = rebalances_between(before, after) - is_empty
+        count = rebalances_between(before, after, is_empty=is_empty)
         self.rebalances += count
         more = f": {many(count, 'rebalance')}" if count > 1 else ""
         return self._event(EventKind.GENERATION, f"{before} -> {after}{more}", before=before, after=after)
