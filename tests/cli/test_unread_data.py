@@ -126,7 +126,8 @@ def test_no_lag_is_not_waited_for_with_a_wrong_reason(proxy):
 )  # fmt: skip
 def test_what_a_broker_does_not_answer_is_not_known_to_be_unmet(proxy, committed, api, condition, code):
     proxy.always(api, ResetBefore())
-    run = kgm("wait", committed, "--for", condition, "-b", proxy.bootstrap, "--timeout", "3s", "-o", "json")
+    words = ("wait", committed, "--for", condition, "-b", proxy.bootstrap, "-o", "json")
+    run = kgm_in_time(lambda run: run.code == code, *words)
     assert run.code == code, run.err
     assert json.loads(run.out)["data"]["met"] is False
 

@@ -17,6 +17,7 @@ from kgm.model.errors import (
     KgmError,
     NotFoundError,
     PartialError,
+    UnreachableError,
 )
 from kgm.model.snapshot import GroupSnapshot
 from kgm.operations.groups.trends import Trend, TrendKind, group_trends
@@ -32,6 +33,8 @@ _FINAL_POLLS: Final = 2
 _TREND_MS: Final = 10_000
 #: The time reserved for the last poll.
 _LAST_POLL_MS: Final = 500
+#: A broker that has not answered for this long counts as unreachable, even at the end.
+_ENOUGH_MS: Final = 1_000
 
 
 class GroupSource(Protocol):
@@ -74,7 +77,8 @@ class ConditionResult:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitResult:
     """How a wait ended. group: the last description; None if there was none. error: None if all conditions are met;
-    ConditionNotMet if one is not, and another error if the last poll could not read what it takes to know.
+    ConditionNotMet if one is not, and another error if the last poll could not read what it takes to know (a poll that
+    the end of the wait cut off does not count).
     trend: the latest trend of lag, if a condition is about lag."""
 
     group_id: str
@@ -110,10 +114,13 @@ def wait_for(
         try:
             group = source.describe_group(group_id, offsets=needs_offsets)
             state.take(with_lag_time(group) if needs_times else group, timekeeper.now_ms())
+            is_cut_off = False
         except KgmError as error:
-            state.take_failure(error)
+            is_cut_off = state.is_cut_off(error, timekeeper.now_ms())
+            if not is_cut_off:
+                state.take_failure(error)
         now_ms = timekeeper.now_ms()
-        if state.has_held(now_ms):
+        if not is_cut_off and state.has_held(now_ms):
             return state.result(now_ms, met=True)
         if state.is_hopeless:
             return state.result(now_ms, met=False)
@@ -137,6 +144,8 @@ class _WaitState:
     met_since_ms: int | None = None
     states: list[ConditionState] = field(default_factory=list)
     group: GroupSnapshot | None = None
+    #: When the group was described last.
+    described_ms: float = float("-inf")
     #: (time in ms, group) of the latest descriptions, oldest first.
     polled: deque[tuple[int, GroupSnapshot]] = field(default_factory=deque)
     #: Why the last poll has no description.
@@ -150,7 +159,7 @@ class _WaitState:
         return self.final_polls >= _FINAL_POLLS
 
     def take(self, group: GroupSnapshot, now_ms: int) -> None:
-        self.group, self.error = group, None
+        self.group, self.error, self.described_ms = group, None, now_ms
         if any(condition.needs_offsets for condition in self.conditions):
             self.polled.append((now_ms, group))
             while now_ms - self.polled[0][0] > _TREND_MS:
@@ -172,6 +181,13 @@ class _WaitState:
                 replace(state, seen=f"{state.seen}{where}", is_of_lag=False) if state.is_of_lag else state
                 for state in self.states
             ]
+
+    def is_cut_off(self, error: KgmError, now_ms: int) -> bool:
+        """Whether a poll had no answer because the wait is over, so that what the poll before it described still
+        counts: a broker that takes a moment is not unreachable."""
+        is_over = now_ms - self.started_ms >= self.limits.timeout_ms
+        is_short = now_ms - self.described_ms < _ENOUGH_MS
+        return is_over and is_short and isinstance(error, UnreachableError) and self.error is None
 
     def take_failure(self, error: KgmError) -> None:
         """Record a failed poll. Raises the error if waiting will not help."""

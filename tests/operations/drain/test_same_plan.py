@@ -79,7 +79,7 @@ def test_a_static_member_may_answer_the_leave_of_the_other_whatever_its_name(sta
 def test_a_gate_holds_only_on_the_draws_of_simulate_bounce():
     """Groups that keep a limit in the few draws of a drain are drawn as often as a single group; the others need not be."""
     looked = kept = 0
-    for seed in range(1, sized(12, 60)):
+    for seed in range(1, sized(5, 60)):
         chance = random.Random(first_seed() + seed)
         names = chance.sample("abcdefgh", 4)
         group = mixed(dict.fromkeys(names, "librdkafka"), set(names[1:]), assignor="sticky", partitions=9)

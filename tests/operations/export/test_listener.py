@@ -121,7 +121,8 @@ def test_a_request_ends_in_time(listener, mocker):
 
 def test_one_that_does_not_read_ends_in_time_and_locks_nobody_out(listener, mocker):
     """The answer is larger than what the kernel takes."""
-    mocker.patch.object(module, "choose_encoder", return_value=(lambda _: bytes(30 << 20), "text/plain"))
+    answer = bytes(30 << 20)
+    mocker.patch.object(module, "choose_encoder", return_value=(lambda _: answer, "text/plain"))
     clock = mocker.patch.object(module.time, "monotonic", wraps=time.monotonic)
     slow = [raw(listener, b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n") for _ in range(MOST_CONNECTIONS + 4)]
     try:

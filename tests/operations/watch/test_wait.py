@@ -67,6 +67,39 @@ def test_errors_that_waiting_does_not_solve_end_it():
         waited([AuthorizationError("no")], "stable", timeout_ms=600_000)
 
 
+class Slow(Script):
+    """Each poll takes this long, or as long as it may: then it fails, as all do that begin after `until_ms`."""
+
+    def __init__(self, time: VirtualTime, takes_ms: int, until_ms: int) -> None:
+        super().__init__(GROUP)
+        self._time, self._takes_ms, self._end_ms = time, takes_ms, time.now_ms() + until_ms
+
+    def describe_group(self, group_id: str, *, offsets: bool) -> GroupSnapshot:
+        is_answered = self._takes_ms <= self.budgets_ms[-1] and self._time.now_ms() < self._end_ms
+        self._time.sleep_ms(self._takes_ms if is_answered else self.budgets_ms[-1])
+        if not is_answered:
+            raise AWAY
+        return super().describe_group(group_id, offsets=offsets)
+
+
+@pytest.mark.parametrize(
+    ("takes_ms", "until_ms", "condition", "hold_ms", "code"),
+    [
+        # Brokers that answer, but not within what is left for the last poll.
+        (400, 3_000, "members=2", 0, 8), (1_300, 3_000, "members=2", 0, 8),
+        # What was met before is not known to hold until the end.
+        (1, 2_480, "stable", 2_500, 8),
+        # Brokers that have stopped answering, or never began.
+        (1, 1_500, "members=2", 0, 5), (10_000, 3_000, "stable", 0, 5),
+    ],
+)  # fmt: skip
+def test_a_poll_that_the_end_cuts_off_says_nothing(takes_ms, until_ms, condition, hold_ms, code):
+    time = VirtualTime()
+    limits = WaitLimits(timeout_ms=3_000, hold_ms=hold_ms, interval_ms=50)
+    result = wait_for(Slow(time, takes_ms, until_ms), "g", [parse_condition(condition)], limits, time)
+    assert result.error.exit_code == code
+
+
 ANSWERED = BrokerError("the broker answered", kafka_error=-1)
 
 
