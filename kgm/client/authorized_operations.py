@@ -45,6 +45,12 @@ def is_allowed(operations: int, operation: int) -> bool:
     return bool(operations >> operation & 1)
 
 
+def unheard_name() -> str:
+    """A name that no group and no topic has. No ACL on a prefix covers it either, unless on one that begins with `-`,
+    which both may."""
+    return f"-{uuid4().hex}"
+
+
 def can_list_all(operations: int | None) -> bool:
     """Whether `kgm list` sees every group, which takes DESCRIBE on the cluster."""
     return operations is None or is_allowed(operations, DESCRIBE)
@@ -72,7 +78,7 @@ def may_describe_any_group(brokers: Brokers, deadline: Deadline) -> bool:
     """Whether the principal has DESCRIBE on a group that nobody has named, as with an ACL on Group '*'. No API returns
     that, but only with it a broker says who coordinates the group. False if no broker answers, or if that may only be
     because the group has no ACL."""
-    group_id = uuid4().hex
+    group_id = unheard_name()
     try:
         found = brokers.find_coordinators([group_id], deadline)[group_id]
     except KgmError:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from string import ascii_letters, digits
 from typing import Protocol
-from uuid import uuid4
 
 from kgm.client import requests
 from kgm.client.failures import from_code
@@ -222,14 +220,13 @@ class OffsetReader:
     def _may_hide_topics(self, deadline: Deadline) -> bool:
         """Whether there may be topics on which the principal has no DESCRIBE. No API returns that, but only to a
         principal that has it on any topic, as with an ACL on Topic '*', as a superuser, or because the brokers have no
-        authorizer, a broker says that topics that nobody has named do not exist: one for each letter with which an ACL
-        on a prefix may begin. An ACL that denies a single topic is not noticed."""
+        authorizer, a broker says that a topic that nobody has named does not exist. An ACL that denies one topic is not
+        noticed."""
         if self._is_limited is None:
-            from kgm.client.authorized_operations import opens_what_has_no_acl
+            from kgm.client.authorized_operations import opens_what_has_no_acl, unheard_name
 
-            invented = [f"{first}{uuid4().hex}" for first in ascii_letters + digits]
             try:
-                self._is_limited = bool(self._denied(invented, deadline))
+                self._is_limited = bool(self._denied([unheard_name()], deadline))
             except KgmError:
                 return True
             self._is_limited = self._is_limited or opens_what_has_no_acl(self._brokers, deadline)

@@ -339,7 +339,7 @@ def test_the_log_of_a_group_shows_the_topics_that_brokers_leave_out(as_user, lef
 def test_nothing_is_hidden_from_a_login_that_may_describe_any_topic(as_user, left):
     group, topic = left
     code, document, err = as_user("wildcard", *_gate(group))
-    assert (code, document["data"]["lag"]) == (8, 5)
+    assert (code, document["data"]["lag"]) == (8, 5), err
     assert f"5 in topics that no member subscribes to: {topic}" in err
     code, document, err = as_user("wildcard", *_gate("rights-kept"))
     assert (code, document["data"]["lag"], err) == (0, 0, "")
@@ -379,7 +379,7 @@ def test_the_log_of_groups_does_not_tell_where_a_share_group_reads(kafka, as_use
 
 @pytest.mark.parametrize("prefix", ["c", "Z", "7"])
 def test_a_right_on_a_prefix_is_none_on_all_topics(kafka, as_user, left, prefix):
-    """An invented name may begin with it."""
+    """A topic that nobody has named may begin with it."""
     group, _ = left
     kafka.allow("prefixed", "DESCRIBE", group=group)
     kafka.allow("prefixed", "DESCRIBE", topic=TOPIC)
@@ -387,6 +387,16 @@ def test_a_right_on_a_prefix_is_none_on_all_topics(kafka, as_user, left, prefix)
     for _ in range(3):
         _, document, _ = as_user("prefixed", "describe", group)
         assert document["data"]["groups"][0]["may_lack_offsets"]
+
+
+def test_rights_on_prefixes_are_none_on_all_groups(kafka, as_user):
+    """Without DESCRIBE on the cluster, so that others are left out of lists."""
+    kafka.allow("grouped", "DESCRIBE", group=GROUP)
+    for first in "0123456789abcdef":
+        kafka.allow("grouped", "DESCRIBE", group=first, prefixed=True)
+    _, document, err = as_user("grouped", "list")
+    assert f"warning: {INVISIBLE}" in err
+    assert any(text.startswith(INVISIBLE) for text in document["warnings"])
 
 
 def test_offsets_that_a_login_may_not_see_are_not_said_to_be_missing(as_user, left):

@@ -45,6 +45,7 @@ USERS: Final[Mapping[str, str]] = {
         "wildcard",
         "limited",
         "auditor",
+        "grouped",
         "prefixed",
     )
 }

@@ -96,7 +96,7 @@ def simulate_bounce(
     where = None
     group_id = _one_source(group, group_option, from_file, members, topic)
     if members is None:
-        bounce_group, where = described_group(group_id, from_file, common)
+        bounce_group, where, _ = described_group(group_id, from_file, common)
     else:
         what_if = request.what_if
         bounce_group = made_up_group(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kgm.client.failures import refuse_evidence_of_other_cluster
 from kgm.model.errors import ErrorCode, KgmError, MissingFileError, NotFoundError, PartialError, UsageError
@@ -42,11 +42,6 @@ class SnapshotFile:
     def refuse_at(self, cluster_id: str | None, hint: str | None = None) -> None:
         """Raises RefusedError if the groups are of a cluster other than this one."""
         refuse_evidence_of_other_cluster(f"file {self.path}", self.cluster_id, cluster_id, hint)
-
-
-def read_snapshots(path: str) -> list[GroupSnapshot]:
-    """The groups in a file, whichever cluster they are of. Raises what `read_snapshot_file` raises."""
-    return read_snapshot_file(path).snapshots
 
 
 def read_snapshot_file(path: str) -> SnapshotFile:
@@ -139,17 +134,25 @@ def _read_json(path: str) -> Any:
         raise UsageError(f"file {path} is not JSON: {error}", hint=_HINT) from error
 
 
-def described_group(
-    group_id: str | None, from_file: str | None, common: RunOptions
-) -> tuple[BounceGroup, dict[str, str | None] | None]:  # fmt: skip
-    """A live group or the group in a file, and the `cluster` of the envelope if it is live."""
+class DescribedGroup(NamedTuple):
+    """A group to plan with. cluster: the `cluster` of the envelope, None for a file. cluster_id: of which cluster the
+    group is, None if the file does not say."""
+
+    group: BounceGroup
+    cluster: dict[str, str | None] | None
+    cluster_id: str | None
+
+
+def described_group(group_id: str | None, from_file: str | None, common: RunOptions) -> DescribedGroup:
+    """A live group or the group in a file. Raises what `read_snapshot_file` raises; KgmError."""
     from kgm.operations.bounce.group import BounceGroup, live_group, recorded_group
     from kgm.operations.bounce.sinks import with_live_sinks, with_recorded_sinks
 
     if from_file is not None:
-        snapshots = read_snapshots(from_file)
-        group = recorded_group(snapshots, group_id, path=from_file)
-        return with_recorded_sinks(group, (BounceGroup(snapshot=one) for one in snapshots)), None
+        file = read_snapshot_file(from_file)
+        group = recorded_group(file.snapshots, group_id, path=from_file)
+        group = with_recorded_sinks(group, (BounceGroup(snapshot=one) for one in file.snapshots))
+        return DescribedGroup(group, None, file.cluster_id)
     if group_id is None:
         raise UsageError("no group is given", hint="name a group, or give --from-file SNAPSHOT")
     from kgm.cli.output.failures import warn_of_unknown_offsets
@@ -158,4 +161,4 @@ def described_group(
     with common.cluster(reads_only=True) as connected:
         live = with_live_sinks(connected, live_group(connected, group_id))
         warn_of_unknown_offsets(connected)
-        return live, cluster_json(connected)
+        return DescribedGroup(live, cluster_json(connected), connected.cluster_id)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pathlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -33,10 +32,11 @@ class HistoryFacts:
 def read_history(folder: str) -> HistoryFacts:
     """Read the advice and alarms of a built history. Raises NotFoundError, UsageError; ImportError if the extra for
     histories is not installed."""
+    from kgm.history.places.remote_path import place
     from kgm.history.store.query import RowFilter
     from kgm.history.store.tables import open_store
 
-    store = open_store(pathlib.Path(folder))
+    store = open_store(place(folder))
     advice = tuple(store.rows(TimeoutAdviceRow, RowFilter()))
     alarms = tuple(store.rows(AlarmRow, RowFilter()))
     return HistoryFacts(folder=folder, cluster_id=store.origin.cluster, advice=advice, alarms=alarms)

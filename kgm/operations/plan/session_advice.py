@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from kgm.client.failures import refuse_evidence_of_other_cluster
 from kgm.history.rows import RestartRow
 from kgm.model.assignment import Partitions, count
 from kgm.model.errors import NotFoundError, UsageError
@@ -185,12 +186,13 @@ def longest_session_ms(snapshot: GroupSnapshot, plan: Plan) -> float:
     return int(limit) if limit is not None and limit.isdecimal() else _LONGEST_SESSION_MS
 
 
-def restart_times_of(folder: str, group_id: str) -> tuple[int, ...]:
+def restart_times_of(folder: str, group_id: str, cluster_id: str | None) -> tuple[int, ...]:
     """How long, in ms, the static members of a group were away when they restarted, from a built history: the upper end
     of each range, because a history has ranges. Restarts without an upper end are left out, as the member's last sign
-    of life is not known.
+    of life is not known. cluster_id: of which cluster the group is; None if that is not known.
 
-    Raises NotFoundError for a folder that is not a history, or has no restart of the group; UsageError if the extra for
+    Raises NotFoundError for a folder that is not a history, or has no restart of the group; RefusedError for a history
+    of another cluster; UsageError if the extra for
     histories is not installed."""
     from kgm.operations.history.source import extra_needed
 
@@ -199,7 +201,9 @@ def restart_times_of(folder: str, group_id: str) -> tuple[int, ...]:
         from kgm.history.store.query import RowFilter
         from kgm.history.store.tables import open_store
 
-        rows = open_store(place(folder)).rows(RestartRow, RowFilter(group_ids=(group_id,)))
+        store = open_store(place(folder))
+        refuse_evidence_of_other_cluster(f"the history in {folder}", store.origin.cluster, cluster_id)
+        rows = store.rows(RestartRow, RowFilter(group_ids=(group_id,)))
         times_ms = tuple(row.max_ms for row in rows if row.static and row.max_ms is not None)
     if not times_ms:
         raise NotFoundError(

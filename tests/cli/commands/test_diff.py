@@ -9,7 +9,7 @@ import uuid
 
 import pytest
 
-from kgm.cli.options.snapshots import read_snapshots
+from kgm.cli.options.snapshots import read_snapshot_file
 from kgm.model.snapshot_json import snapshot_from_json
 from kgm.server import serve_in_thread
 from tests.cli.runner import kgm
@@ -235,4 +235,6 @@ def test_the_demo_has_its_group_after_every_step(tmp_path):
     """The last one is how the demo left it."""
     path = tmp_path / "demo.json"
     path.write_text(json.dumps({"schema": "kgm.demo/v1", "data": {"groups": [GROUP, restarted()]}}))
-    assert [group.to_json() for group in read_snapshots(str(path))] == [snapshot_from_json(restarted()).to_json()]
+    assert [group.to_json() for group in read_snapshot_file(str(path)).snapshots] == [
+        snapshot_from_json(restarted()).to_json()
+    ]

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kgm.cli.commands.audit import removal_json
-from kgm.cli.options.snapshots import read_snapshots
+from kgm.cli.options.snapshots import read_snapshot_file
 from kgm.model.errors import UsageError
 from kgm.operations.audit.audit_log import AuditLog, intents, outcomes
 from tests.cli.runner import kgm
@@ -70,7 +70,7 @@ def mutated(draw, document):
 def read_and_use(path):
     """Reads a snapshot, and writes it as JSON as diff and plan do."""
     try:
-        found = read_snapshots(str(path))
+        found = read_snapshot_file(str(path)).snapshots
     except UsageError as error:
         error.message.encode()
         return

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from kgm.history import schema
-from kgm.model.errors import MissingFileError, NotFoundError, UsageError
+from kgm.model.errors import MissingFileError, NotFoundError, RefusedError, UsageError
 from kgm.operations.bounce.group import BounceGroup
 from kgm.operations.plan.session_advice import advise, read_restart_times, restart_times_of, shortest_session_ms
 from kgm.simulation.plan.bounce_plan import Membership, Plan, Rolling
@@ -109,9 +109,12 @@ def test_a_history_has_the_restarts_of_static_members(tmp_path):
         for number, (group_id, static, max_ms) in enumerate(seen)
     ]  # fmt: skip
     tables["gold_restart"] = pa.Table.from_pylist(rows, schema=schema.TABLES["gold_restart"])
-    folder = str(write_store(tmp_path / "store", tables, partitions=range(1), rows_in_group=7))
-    assert sorted(restart_times_of(folder, "orders")) == [20_000, 90_000]
+    folder = str(write_store(tmp_path / "store", tables, partitions=range(1), rows_in_group=7, cluster="here"))
+    for cluster_id in ("here", None):
+        assert sorted(restart_times_of(folder, "orders", cluster_id)) == [20_000, 90_000]
+    with pytest.raises(RefusedError, match="is about cluster here, and this is elsewhere"):
+        restart_times_of(folder, "orders", "elsewhere")
     with pytest.raises(NotFoundError, match="no restart of a static member of group none"):
-        restart_times_of(folder, "none")
+        restart_times_of(folder, "none", "here")
     with pytest.raises(MissingFileError):
-        restart_times_of(str(tmp_path / "nothing"), "orders")
+        restart_times_of(str(tmp_path / "nothing"), "orders", "here")

@@ -128,8 +128,9 @@ def plan(
     search early.
 
     --restart-times takes measured restart times, such as 20s,25s,90s or a file with one per line; --history takes the
-    restart times found by kgm history build. For static members, kgm also shows the shortest session timeout with which
-    the plan moves nothing in 99 of 100 runs, and how long partitions would then be stopped if a member died."""
+    restart times found by kgm history build, and exits 6 if it is about another cluster. For static members, kgm also
+    shows the shortest session timeout with which the plan moves nothing in 99 of 100 runs, and how long partitions
+    would then be stopped if a member died."""
     from kgm.cli.output.plan_report import PlanOutput
     from kgm.operations.plan.costs import PlanLimits
     from kgm.operations.plan.search import PlanTask
@@ -139,9 +140,9 @@ def plan(
     objective, budget_ms = _objective(minimise), parse_duration(budget, "--budget")
     longest_ms, percent = duration_of(max_duration, "--max-duration"), _percent(keep_consuming)
     pauses_ms, times_ms = _pauses(pause), _restart_times(restart_times, history)
-    bounce_group, where = described_group(maybe_group(group, group_option), from_file, common)
+    bounce_group, where, cluster_id = described_group(maybe_group(group, group_option), from_file, common)
     if history is not None:
-        times_ms = restart_times_of(history, bounce_group.snapshot.group_id)
+        times_ms = restart_times_of(history, bounce_group.snapshot.group_id, cluster_id)
     request = replace(
         request,
         everyone=request.everyone or not (request.instance_ids or request.member_ids or request.patterns),
