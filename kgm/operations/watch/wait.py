@@ -113,14 +113,11 @@ def wait_for(
         source.renew(max(min(POLL_MS, limits.timeout_ms - waited_ms), _SHORTEST_POLL_MS))
         try:
             group = source.describe_group(group_id, offsets=needs_offsets)
-            state.take(with_lag_time(group) if needs_times else group, timekeeper.now_ms())
-            is_cut_off = False
+            counts = state.take(with_lag_time(group) if needs_times else group, timekeeper.now_ms())
         except KgmError as error:
-            is_cut_off = state.is_cut_off(error, timekeeper.now_ms())
-            if not is_cut_off:
-                state.take_failure(error)
+            counts = state.take_failure(error, timekeeper.now_ms())
         now_ms = timekeeper.now_ms()
-        if not is_cut_off and state.has_held(now_ms):
+        if counts and state.has_held(now_ms):
             return state.result(now_ms, met=True)
         if state.is_hopeless:
             return state.result(now_ms, met=False)
@@ -158,14 +155,26 @@ class _WaitState:
         """Whether waiting will not help. Two brokers may briefly disagree, so it takes two descriptions."""
         return self.final_polls >= _FINAL_POLLS
 
-    def take(self, group: GroupSnapshot, now_ms: int) -> None:
+    def take(self, group: GroupSnapshot, now_ms: int) -> bool:
+        """Record a description. Returns whether it counts: see `_is_cut_off`."""
+        states = [condition.check(group) for condition in self.conditions]
+        was_known = not any(state.is_unknown for state in self.states)
+        if self._is_cut_off(now_ms) and was_known and any(state.is_unknown for state in states):
+            return False
         self.group, self.error, self.described_ms = group, None, now_ms
         if any(condition.needs_offsets for condition in self.conditions):
             self.polled.append((now_ms, group))
             while now_ms - self.polled[0][0] > _TREND_MS:
                 self.polled.popleft()
-        self.states = [condition.check(group) for condition in self.conditions]
+        self.states = states
         self.final_polls = self.final_polls + 1 if any(state.is_final for state in self.states) else 0
+        return True
+
+    def _is_cut_off(self, now_ms: int) -> bool:
+        """Whether the end of the wait may have kept the last poll from an answer. What it did not learn does not count
+        then, and what the poll before it described does: a broker that takes a moment is not unreachable."""
+        is_over = now_ms - self.started_ms >= self.limits.timeout_ms
+        return is_over and now_ms - self.described_ms < _ENOUGH_MS and self.error is None
 
     def look_for_markers(self, with_lag_time: Callable[[GroupSnapshot], GroupSnapshot]) -> None:
         """If nothing is left to read in a lag that is too high, report that: it will not shrink."""
@@ -182,17 +191,13 @@ class _WaitState:
                 for state in self.states
             ]
 
-    def is_cut_off(self, error: KgmError, now_ms: int) -> bool:
-        """Whether a poll had no answer because the wait is over, so that what the poll before it described still
-        counts: a broker that takes a moment is not unreachable."""
-        is_over = now_ms - self.started_ms >= self.limits.timeout_ms
-        is_short = now_ms - self.described_ms < _ENOUGH_MS
-        return is_over and is_short and isinstance(error, UnreachableError) and self.error is None
-
-    def take_failure(self, error: KgmError) -> None:
-        """Record a failed poll. Raises the error if waiting will not help."""
+    def take_failure(self, error: KgmError, now_ms: int) -> bool:
+        """Record a failed poll. Returns whether it counts: see `_is_cut_off`. Raises the error if waiting will not
+        help."""
         if isinstance(error, AuthenticationError | AuthorizationError | OtherClusterError):
             raise error
+        if isinstance(error, UnreachableError) and self._is_cut_off(now_ms):
+            return False
         is_missing = isinstance(error, NotFoundError)
         if is_missing and self.limits.must_exist and self.group is None:
             raise error
@@ -205,6 +210,7 @@ class _WaitState:
             ]
         else:
             self.states = [ConditionState(met=False, seen=error.message) for _ in self.conditions]
+        return True
 
     def has_held(self, now_ms: int) -> bool:
         """Whether all conditions have been met for long enough."""

@@ -67,19 +67,26 @@ def test_errors_that_waiting_does_not_solve_end_it():
         waited([AuthorizationError("no")], "stable", timeout_ms=600_000)
 
 
-class Slow(Script):
-    """Each poll takes this long, or as long as it may: then it fails, as all do that begin after `until_ms`."""
+LAGGING = replace(GROUP, offsets=(OffsetSnapshot("t", 0, 5, 9, 4, None, "m", 0),))
+UNREAD = replace(GROUP, offsets=(OffsetSnapshot("t", 0, None, None, None, None, "m", 0),))
 
-    def __init__(self, time: VirtualTime, takes_ms: int, until_ms: int) -> None:
-        super().__init__(GROUP)
-        self._time, self._takes_ms, self._end_ms = time, takes_ms, time.now_ms() + until_ms
+
+class Slow(Script):
+    """Each poll takes this long, or as long as it may: then it fails, or lacks the offsets. So do all that begin after
+    `until_ms`."""
+
+    def __init__(self, time: VirtualTime, takes_ms: int, until_ms: int, *, lacks: GroupSnapshot | None = None) -> None:
+        super().__init__(GROUP if lacks is None else LAGGING)
+        self._time, self._takes_ms, self._end_ms, self._lacks = time, takes_ms, time.now_ms() + until_ms, lacks
 
     def describe_group(self, group_id: str, *, offsets: bool) -> GroupSnapshot:
         is_answered = self._takes_ms <= self.budgets_ms[-1] and self._time.now_ms() < self._end_ms
         self._time.sleep_ms(self._takes_ms if is_answered else self.budgets_ms[-1])
-        if not is_answered:
+        if is_answered:
+            return self._answers[0]
+        if self._lacks is None:
             raise AWAY
-        return super().describe_group(group_id, offsets=offsets)
+        return self._lacks
 
 
 @pytest.mark.parametrize(
@@ -97,6 +104,15 @@ def test_a_poll_that_the_end_cuts_off_says_nothing(takes_ms, until_ms, condition
     time = VirtualTime()
     limits = WaitLimits(timeout_ms=3_000, hold_ms=hold_ms, interval_ms=50)
     result = wait_for(Slow(time, takes_ms, until_ms), "g", [parse_condition(condition)], limits, time)
+    assert result.error.exit_code == code
+
+
+@pytest.mark.parametrize(("takes_ms", "until_ms", "code"), [(400, 3_000, 8), (1, 1_500, 7)])
+def test_offsets_that_the_end_keeps_from_being_read_are_those_of_before(takes_ms, until_ms, code):
+    time = VirtualTime()
+    limits = WaitLimits(timeout_ms=3_000, hold_ms=0, interval_ms=50)
+    source = Slow(time, takes_ms, until_ms, lacks=UNREAD)
+    result = wait_for(source, "g", [parse_condition("lag<=0")], limits, time, unread=lambda: ["the offsets"])
     assert result.error.exit_code == code
 
 
