@@ -5,9 +5,10 @@ a reader ever sees anything but a whole build, and whether the next one has ever
 usage: python bench/kills.py [--stores S3,HDFS] [--formats parquet,delta] [--every N]      (needs Java 17+, and Maven for the jars)
 
 Steps are before and after everything that changes the store: each write and deletion on S3, each HTTP request other
-than GET on HDFS. The store grows between two kills, so each capture and build has something new. After a kill, kgm's
-readers must see the last whole build or the next one, and after the following build the next one; anything else ends
-this with an error. S3 is moto's server, HDFS is a name node and a data node of Hadoop 3.4.1."""
+than GET on HDFS. The store grows between two kills, so each capture and build has something new; after 20 kills comes a
+new store, because each build leaves versions of tables that the next one reads. After a kill, kgm's readers must see the
+last whole build or the next one, and after the following build the next one; anything else ends this with an error. S3
+is moto's server, HDFS is a name node and a data node of Hadoop 3.4.1."""
 
 import argparse
 import contextlib
@@ -50,6 +51,18 @@ def hdfs(folder):
         cluster.stop()
 
 
+def survived(place, log, form, every, how):
+    """How many kills, one at every `every`th step of a capture and build."""
+    steps, died = itertools.count(1, every), 0
+    while True:
+        more = killed_at_steps(place(), log, itertools.islice(steps, KILLS_OF_A_STORE), format=form, **how)
+        died += more
+        if more < KILLS_OF_A_STORE:
+            return died
+
+
+#: See the text at the top.
+KILLS_OF_A_STORE = 20
 STORES = {"S3": s3, "HDFS": hdfs}
 
 
@@ -76,8 +89,7 @@ def main():
 
                 grow(100)
                 log = Source.parse(f"segments:{folder}"), grow
-                steps = itertools.count(1, arguments.every)
-                died = killed_at_steps(place(), log, steps, format=form, **how)
+                died = survived(place, log, form, arguments.every, how)
                 figure(f"kills survived, {name}, {form}, every {arguments.every} steps", "kills", died)
 
 
