@@ -37,7 +37,7 @@ from kgm.simulation.play.scripted_member import ScriptedMember
 from kgm.simulation.play.world import CoordinatorWatcher, World
 
 #: Groups of at least this many members are played in bulk; below that, arrays cost more than they save.
-BULK_FROM: Final = {GroupProtocol.CLASSIC: 12, GroupProtocol.CONSUMER: 10}
+BULK_FROM: Final = {GroupProtocol.CLASSIC: 8, GroupProtocol.CONSUMER: 8}
 #: In groups of at least this many members heartbeats are applied together while static members restart.
 HEARTBEATS_FROM: Final = 200
 
