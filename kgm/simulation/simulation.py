@@ -185,7 +185,11 @@ class Simulation:
 
     def play_task(self, task: DrawTask) -> Draw:
         """Raises TimedOutError."""
-        return self.runner_of(task).play()
+        runner = self.runner_of(task)
+        try:
+            return runner.play()
+        finally:
+            runner.dismantle()
 
     def runner(self, number: int, *, timing: type[DrawTiming] = DrawTiming) -> PlanRunner:
         """The runner of a random draw, by its number; optionally with a timing that predictions do not use."""

@@ -18,6 +18,10 @@ def shuffled(group: StartingGroup, seed: str, *, becomes_consumer: bool) -> Star
     Members whose ids fall into one bucket of the leader's hash map are visited in the order in which they joined. In
     consumer groups members are usually visited in the order of another hash map, which never shrinks, and topics in an
     order that depends on their ids and on the group's past."""
+    is_consumer = becomes_consumer or group.protocol is GroupProtocol.CONSUMER
+    are_listed = not is_consumer or all(member.listed is not None for member in group.members)
+    if group.listing_capacity and are_listed and not group.regexes and group.topics.keys() <= group.topic_ids.keys():
+        return group
     chance = random.Random(seed + "/order")  # noqa: S311  (a simulation)
     if group.listing_capacity is None:
         group = replace(group, members=tuple(chance.sample(group.members, len(group.members))))
@@ -25,7 +29,7 @@ def shuffled(group: StartingGroup, seed: str, *, becomes_consumer: bool) -> Star
             group = replace(group, listing_capacity=len(group.members) << chance.randrange(_MAP_SIZES))
     if group.regexes:
         group = replace(group, resolved_before_ms=_resolved_before_ms(chance))
-    if becomes_consumer or group.protocol is GroupProtocol.CONSUMER:
+    if is_consumer:
         group = replace(group, members=tuple(_with_some_order(member, chance) for member in group.members))
     drawn_ids = {name: chance.randbytes(16) for name in group.topics if name not in group.topic_ids}
     return replace(group, topic_ids={**drawn_ids, **group.topic_ids}) if drawn_ids else group

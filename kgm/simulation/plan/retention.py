@@ -29,7 +29,7 @@ class Retention:
         self._group = group
         self._is_deleted_when_empty = is_deleted_when_empty
         self._has_offsets = group.has_offsets is not False and not is_deleted_when_empty
-        self._chance = random.Random(seed + "/retention")  # noqa: S311  (a simulation)
+        self._seed = seed
 
     def records(self, since_ms: int) -> list[Record]:
         """The committed offset that keeps the group, if it has any. It does not matter which partition it is for."""
@@ -42,7 +42,8 @@ class Retention:
         was."""
         if not self._has_offsets:
             interval_ms = runtime.engine.settings.offsets_retention_check_interval_ms
-            self._look_at(runtime, now_ms + interval_ms * self._chance.random())
+            chance = random.Random(self._seed + "/retention")  # noqa: S311  (a simulation)
+            self._look_at(runtime, now_ms + interval_ms * chance.random())
 
     def emptied(self, runtime: Runtime, now_ms: float) -> None:
         """The group has become empty."""

@@ -12,6 +12,7 @@ import random
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any, Protocol
 
 from kgm.assignors.map_order import MapOrder
@@ -153,8 +154,7 @@ class World:
         self.chance = random.Random(seed)  # noqa: S311  (a simulation)
         self._seed = seed
         self._streams: dict[str, RandomStream] = {}
-        self.id_chance = random.Random(seed + "/ids")  # noqa: S311
-        self.map_order = MapOrder(random.Random(seed + "/maps").shuffle)  # noqa: S311
+        self.map_order = MapOrder(self._shuffle_map)
         self.knows_topics_first = RandomStream(seed + "/topics", "").random() < _TOPICS_FIRST_SHARE
         self.timing = timing(self.chance, heartbeat_interval_ms, group.sessions_ms()[0])
         self.clock = VirtualClock(START_MS)
@@ -243,6 +243,18 @@ class World:
         if stream is None:
             stream = self._streams[name] = RandomStream(self._seed, name)
         return stream
+
+    @cached_property
+    def id_chance(self) -> random.Random:
+        """Draws member ids."""
+        return random.Random(self._seed + "/ids")  # noqa: S311  (a simulation)
+
+    @cached_property
+    def _map_chance(self) -> random.Random:
+        return random.Random(self._seed + "/maps")  # noqa: S311
+
+    def _shuffle_map(self, items: list[Any]) -> None:
+        self._map_chance.shuffle(items)
 
     # -- the network
 
