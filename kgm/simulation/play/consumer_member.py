@@ -49,7 +49,7 @@ class ScriptedConsumerMember(ScriptedMember):
 
     def _begin(self) -> None:
         """Join with a member id that the client generates (KIP-1082)."""
-        self.member_id = new_consumer_member_id(self.world.id_chance)
+        self.member_id = new_consumer_member_id(self.world.id_chance())
         self.world.drawn_member_ids.add(self.member_id)
         self._join()
 

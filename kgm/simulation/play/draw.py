@@ -1,9 +1,13 @@
 """The outcome of playing a plan once."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from kgm.coordinator.contract.topic_image import TopicImage
+from kgm.coordinator.groups.classic_group import ClassicGroup, ClassicMember
+from kgm.coordinator.groups.consumer_group import ConsumerGroup
+from kgm.coordinator.groups.consumer_member import ConsumerMember
 from kgm.model.assignment import Partitions
 from kgm.simulation.play.holdings import Holding
 from kgm.text.wording import many
@@ -18,6 +22,27 @@ TRIES_AGAIN = "the heartbeat to join is refused with UNRELEASED_INSTANCE_ID; it 
 def stable_with(members: int) -> str:
     """What happens at the end, in words."""
     return f"the group is stable with {many(members, 'member')}"
+
+
+def final_assignment(
+    group: ClassicGroup | ConsumerGroup | None, pending: Mapping[str, Partitions], image: TopicImage,
+    decode: Callable[[bytes], Partitions],
+) -> dict[str, Partitions]:  # fmt: skip
+    """What the members of a group have been assigned, by identity. pending: by member id, what the group does not
+    contain yet. decode: decodes the assignment of a classic member."""
+    final: dict[str, Partitions] = {}
+    for member in () if group is None else group.members.values():
+        owned = pending.get(member.member_id)
+        if owned is None:
+            assigned = decode(member.assignment) if isinstance(member, ClassicMember) else _named(member, image)
+            owned = {topic: tuple(sorted(assigned[topic])) for topic in sorted(assigned) if assigned[topic]}
+        final[member.group_instance_id or member.member_id] = owned
+    return final
+
+
+def _named(member: ConsumerMember, image: TopicImage) -> Partitions:
+    topics = image.by_id
+    return {topics[topic_id].name: tuple(numbers) for topic_id, numbers in member.assigned.items() if topic_id in topics}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

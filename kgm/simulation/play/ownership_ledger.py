@@ -48,6 +48,10 @@ class OwnershipLedger:
             bool(state.consumers) for states in self.states.values() for state in states
         )
 
+    def written(self) -> "OwnershipLedger":
+        """The ledger with an object for each partition."""
+        return self
+
     def take(self, identity: str, partitions: Partitions, now_ms: float) -> None:
         """A member begins to consume."""
         if self.holdings is not None:

@@ -7,7 +7,7 @@ from functools import partial
 
 from kgm.coordinator.contract.outcome import TimerKey, TimerKind
 from kgm.coordinator.contract.settings import BrokerSettings
-from kgm.model.assignment import Partitions
+from kgm.coordinator.groups.classic_group import ClassicGroup
 from kgm.model.errors import TimedOutError
 from kgm.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan, Stop
@@ -16,7 +16,7 @@ from kgm.simulation.plan.starting_group import StartingGroup, StartingMember
 from kgm.simulation.play.bulk import BULK_FROM, HEARTBEATS_FROM, BulkPlayer, bulk_player_of
 from kgm.simulation.play.classic_member import ScriptedClassicMember
 from kgm.simulation.play.consumer_member import ScriptedConsumerMember
-from kgm.simulation.play.draw import SILENT_CLOSE, Draw, stable_with
+from kgm.simulation.play.draw import SILENT_CLOSE, Draw, final_assignment, stable_with
 from kgm.simulation.play.leader import SubscriptionCache
 from kgm.simulation.play.scripted_member import ScriptedMember
 from kgm.simulation.play.seed_records import load_group, scripted_member, seed_records
@@ -457,31 +457,26 @@ class PlanRunner:
         return round(max(waits)) if waits else None
 
     def _draw(self, *, became_stable: bool) -> Draw:
-        if self.bulk is not None:
-            self.bulk.to_scripted_members()
-        world = self.world
-        view = world.engine.group(self.group.group_id)
-        final: dict[str, Partitions] = {}
-        for member in () if view is None else view.members:
-            identity = member.group_instance_id or member.member_id
-            consumer = member.consumer
-            owned = world.cache.decode_assignment(member.assignment) if consumer is None else consumer.assigned
-            final[identity] = {topic: tuple(sorted(owned[topic])) for topic in sorted(owned) if owned[topic]}
-        dynamic = {member.member_id for member in view.members if member.group_instance_id is None} if view else set()
-        holdings = world.ledger.holdings
+        world, group_id = self.world, self.group.group_id
+        pending = {} if self.bulk is None else self.bulk.pending_assignments()
+        group = world.engine.classic_group(group_id) or world.engine.consumer_group(group_id)
+        final = final_assignment(group, pending, world.image, world.cache.decode_assignment)
+        generation = group.generation if isinstance(group, ClassicGroup) else group and group.group_epoch
+        dynamic = {one.member_id for one in group.members.values() if one.group_instance_id is None} if group else set()
+        ledger = world.ledger.written()
         if became_stable and final:
             world.note("stable", stable_with(len(final)))
         elif became_stable:
             world.note("empty", "the group is empty")
         return Draw(
             generations=world.epochs_before
-            + (world.generation if view is None else view.generation)
+            + (world.generation if generation is None else generation)
             - self.group.generation,
-            epoch_in_new_group=view.generation if view is not None and world.is_new_group else None,
+            epoch_in_new_group=generation if world.is_new_group else None,
             rebalances=world.rebalances,
-            moves=world.ledger.moves(final),
-            handovers=world.ledger.handovers,
-            stopped_partition_ms=world.ledger.stopped_ms(world.now_ms),
+            moves=ledger.moves(final),
+            handovers=ledger.handovers,
+            stopped_partition_ms=ledger.stopped_ms(world.now_ms),
             fenced=tuple(sorted(set(world.fenced))),
             refused_joins=world.refused_joins,
             final_assignment={identity: final[identity] for identity in sorted(final)},
@@ -494,6 +489,6 @@ class PlanRunner:
             requests=world.requests,
             cost=round(self._request_cost * (world.requests - (0 if self.bulk is None else self.bulk.saved))),
             newcomers_wait_ms=self._longest_wait_ms(),
-            fewest_consumed=world.ledger.fewest_consumed,
-            holdings=() if holdings is None else holdings.until(world.now_ms, self.group.topics),
+            fewest_consumed=ledger.fewest_consumed,
+            holdings=() if ledger.holdings is None else ledger.holdings.until(world.now_ms, self.group.topics),
         )

@@ -4,6 +4,7 @@ So what a client draws does not depend on what others do meanwhile, and the numb
 together (`splitmix64`; Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014)."""
 
 import hashlib
+import random
 from typing import Final
 
 _MASK: Final = (1 << 64) - 1
@@ -41,3 +42,19 @@ class RandomStream:
     def random(self) -> float:
         """The next number as a share, from 0 inclusive to 1 exclusive."""
         return (self.word() >> 11) * UNIT
+
+
+class LateRandom:
+    """Returns a `random.Random`, always the same one, and seeds it only when it is first asked for: most draws need few
+    of them, and seeding takes long."""
+
+    __slots__ = ("_chance", "_seed")
+
+    def __init__(self, seed: str) -> None:
+        self._seed = seed
+        self._chance: random.Random | None = None
+
+    def __call__(self) -> random.Random:
+        if self._chance is None:
+            self._chance = random.Random(self._seed)  # noqa: S311  (a simulation)
+        return self._chance

@@ -12,7 +12,6 @@ import random
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from functools import cached_property
 from typing import Any, Protocol
 
 from kgm.assignors.map_order import MapOrder
@@ -43,7 +42,7 @@ from kgm.simulation.play.held_newcomers import HeldNewcomers
 from kgm.simulation.play.leader import SubscriptionCache
 from kgm.simulation.play.open_regexes import OpenRegexes
 from kgm.simulation.play.ownership_ledger import OwnershipLedger
-from kgm.simulation.play.random_stream import RandomStream
+from kgm.simulation.play.random_stream import LateRandom, RandomStream
 from kgm.simulation.play.timing import NETWORK_MS, DrawTiming, draw_ms
 from kgm.simulation.play.virtual_clock import VirtualClock
 from kgm.text.wording import many
@@ -154,7 +153,8 @@ class World:
         self.chance = random.Random(seed)  # noqa: S311  (a simulation)
         self._seed = seed
         self._streams: dict[str, RandomStream] = {}
-        self.map_order = MapOrder(self._shuffle_map)
+        self.id_chance, maps = LateRandom(seed + "/ids"), LateRandom(seed + "/maps")
+        self.map_order = MapOrder(lambda items: maps().shuffle(items))
         self.knows_topics_first = RandomStream(seed + "/topics", "").random() < _TOPICS_FIRST_SHARE
         self.timing = timing(self.chance, heartbeat_interval_ms, group.sessions_ms()[0])
         self.clock = VirtualClock(START_MS)
@@ -243,18 +243,6 @@ class World:
         if stream is None:
             stream = self._streams[name] = RandomStream(self._seed, name)
         return stream
-
-    @cached_property
-    def id_chance(self) -> random.Random:
-        """Draws member ids."""
-        return random.Random(self._seed + "/ids")  # noqa: S311  (a simulation)
-
-    @cached_property
-    def _map_chance(self) -> random.Random:
-        return random.Random(self._seed + "/maps")  # noqa: S311
-
-    def _shuffle_map(self, items: list[Any]) -> None:
-        self._map_chance.shuffle(items)
 
     # -- the network
 
@@ -505,6 +493,6 @@ class World:
         self._is_joining = self.is_rebalancing = False
 
     def _new_member_id(self, prefix: str) -> str:
-        member_id = new_classic_member_id(prefix, self.id_chance)
+        member_id = new_classic_member_id(prefix, self.id_chance())
         self.drawn_member_ids.add(member_id)
         return member_id

@@ -23,11 +23,12 @@ unaffected_members   members whose target assignment an epoch leaves as it is, i
 consumer_heartbeats  what their heartbeats do
 reconciling_members  members whose target changes, one by one without messages"""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final, Protocol
 
 from kgm.coordinator.contract.behavior import REFERENCE_BEHAVIOR
 from kgm.coordinator.contract.settings import BrokerSettings
+from kgm.model.assignment import Partitions
 from kgm.model.client_library import FRANZ_GO
 from kgm.simulation.plan.bounce_plan import GroupProtocol
 from kgm.simulation.plan.client_library import STICKY
@@ -74,6 +75,10 @@ class BulkPlayer(CoordinatorWatcher, Protocol):
 
     def release(self, member: ScriptedMember) -> None:
         """The member is about to stop: play it by events."""
+
+    def pending_assignments(self) -> Mapping[str, Partitions]:
+        """What members were assigned that the coordinator does not know yet, by member id. It knows everything else
+        afterwards, apart from timers."""
 
     def to_scripted_members(self) -> None:
         """Play all members by events."""

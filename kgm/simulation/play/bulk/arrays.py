@@ -40,10 +40,14 @@ def random_words(keys: RandomWords, drawn: RandomWords, count: int) -> RandomWor
 def network_ms(word: RandomWords) -> Floats:
     """One way over the network (`timing.draw_ms`)."""
     least, most = NETWORK_MS
-    value = least + (most - least) * ((word >> _BITS[SLOW_BITS]).astype(np.float64) * USUAL_UNIT)
+    value = (word >> _BITS[SLOW_BITS]).astype(np.float64)
+    value *= USUAL_UNIT
+    value *= most - least
+    value += least
     slow = word & _SLOW_MASK
     late = slow < SLOW_BELOW
-    value[late] += SLOW_MS[0] + (SLOW_MS[1] - SLOW_MS[0]) * (slow[late].astype(np.float64) / SLOW_BELOW)
+    if late.any():
+        value[late] += SLOW_MS[0] + (SLOW_MS[1] - SLOW_MS[0]) * (slow[late].astype(np.float64) / SLOW_BELOW)
     return value
 
 
@@ -68,7 +72,7 @@ NO_MEMBER = -1
 
 
 class ArrayLedger(OwnershipLedger):
-    """The ledger that it is created from, as arrays with an entry for each partition, until `write_back`. Identities
+    """The ledger that it is created from, as arrays with an entry for each partition, until `written`. Identities
     are numbers (`number_of`).
 
     consumer: who consumes a partition; at most one member does. latest: its latest owner."""
@@ -110,7 +114,7 @@ class ArrayLedger(OwnershipLedger):
             self.names.append(identity)
         return number
 
-    def write_back(self) -> OwnershipLedger:
+    def written(self) -> OwnershipLedger:
         """The ledger that this was created from, updated to its present state."""
         ledger, names = self._ledger, self.names
         ledger.handovers, ledger.consumed, ledger.fewest_consumed = self.handovers, self.consumed, self.fewest_consumed

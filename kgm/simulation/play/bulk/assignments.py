@@ -79,6 +79,11 @@ class LeaderAssignment:
                 owner[self._starts[topic] + np.array(numbers, dtype=np.int64)] = self._slots[member_id]
         return owner
 
+    def owned(self) -> dict[str, dict[str, tuple[int, ...]]]:
+        """The partitions of each member by topic, both in order, by member id."""
+        rows = rows_of(self.owners(), self._starts, self._group.topics)
+        return {member_id: rows.get(slot, {}) for member_id, slot in self._slots.items()}
+
     def subscriptions(self, cache: SubscriptionCache) -> dict[str, bytes]:
         """What the members sent, by member id (`ScriptedClassicMember._subscription`)."""
         found, sent = {}, self._sent.tolist()

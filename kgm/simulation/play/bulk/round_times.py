@@ -183,6 +183,8 @@ _DRAWN_TO_REVOKE, _DRAWN_TO_RETRY = np.uint64(2), np.uint64(1)
 #: JoinGroup. Then, until it consumes: for the reply, its think time, and its SyncGroup there and back.
 _DRAWN_TO_JOIN: Final = 4
 _DRAWN_TO_THINK, _DRAWN_TO_SYNC, _DRAWN_TO_CONSUME = 2, 3, 4
+#: Which of these numbers are for the network.
+_NETWORK_TO_JOIN, _NETWORK_TO_CONSUME = [0, 1, 3], [0, 2, 3]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -265,11 +267,12 @@ def _is_joined(arrays: StableMemberArrays, found: RoundTimes, beat_ms: Floats, s
     slots = found.slots[places]
     drawn, period_ms = found.drawn[places], arrays.period_ms[slots]
     first = random_words(arrays.keys[slots], drawn, _DRAWN_TO_JOIN)
-    heard_ms = np.maximum(beat_ms + network_ms(first[0]), found.link_ms[places])
+    to_hear_ms, back_ms, to_join_ms = network_ms(first[_NETWORK_TO_JOIN])
+    heard_ms = np.maximum(beat_ms + to_hear_ms, found.link_ms[places])
     react_ms = reaction_ms(first[2], arrays.react_least[slots], arrays.react_span[slots])
     earliest_ms = arrays.last_join_ms[slots] + arrays.gap_ms[slots]
-    join_ms = np.maximum(heard_ms + network_ms(first[1]) + arrays.world.timing.pace * react_ms, earliest_ms)
-    link_ms = np.maximum(join_ms + network_ms(first[3]), heard_ms)
+    join_ms = np.maximum(heard_ms + back_ms + arrays.world.timing.pace * react_ms, earliest_ms)
+    link_ms = np.maximum(join_ms + to_join_ms, heard_ms)
     now_drawn = drawn + np.uint64(_DRAWN_TO_JOIN)
     quiet_ms = np.zeros(len(places))
     found.requests += 2 * len(places)
@@ -294,9 +297,9 @@ def _is_synced(arrays: StableMemberArrays, found: RoundTimes, session_ms: int) -
     times."""
     slots, pace = found.slots, arrays.world.timing.pace
     later = random_words(arrays.keys[slots], found.drawn, _DRAWN_TO_CONSUME)
-    told_ms = found.joined_ms + network_ms(later[0])
+    told_ms, travel_ms, back_ms = network_ms(later[_NETWORK_TO_CONSUME])
+    told_ms += found.joined_ms
     think_ms = pace * reaction_ms(later[1], arrays.think_least[slots], arrays.think_span[slots])
-    travel_ms, back_ms = network_ms(later[2]), network_ms(later[3])
     drawn = found.drawn
     found.drawn = drawn + np.uint64(_DRAWN_TO_CONSUME)
     at, leader = int(np.flatnonzero(slots == found.leader)[0]), arrays.members[found.leader]

@@ -8,7 +8,7 @@ Members of a cooperative group keep their partitions while they join. Members th
 up the rest and join again immediately, which begins the next rebalance while others may still be waiting for their
 assignments. `CooperativeRounds` plays rebalances until no member has anything to give up."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,6 +19,7 @@ from kgm.coordinator.classic.regular_round import begin_round, end_round, may_be
 from kgm.coordinator.contract.outcome import EXPIRATION_KEY, Millis, SetTimer, TimerKey, TimerKind, session_key
 from kgm.coordinator.groups.classic_group import ClassicGroup
 from kgm.coordinator.groups.classic_state import ClassicState
+from kgm.model.assignment import Partitions
 from kgm.model.client_library import LIBRDKAFKA
 from kgm.protocol.subscription import NO_GENERATION
 from kgm.records.messages.group_metadata_value import GroupMetadataValue
@@ -302,6 +303,10 @@ class Rounds:
             self.arrays.write_assignment()
             self.saved -= cost_of_restart(len(self.arrays.slots))
         self.arrays.release(member)
+
+    def pending_assignments(self) -> Mapping[str, Partitions]:
+        self.catch_up()
+        return self.arrays.pending_assignments()
 
     def to_scripted_members(self) -> None:
         self.catch_up()

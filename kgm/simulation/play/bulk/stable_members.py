@@ -6,7 +6,7 @@ again, `to_scripted_members` all of them."""
 
 import bisect
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -216,8 +216,12 @@ class StableMemberArrays:
         for slot in self.slots.values():
             member = self.members[slot]
             self._write(member, slot, member.remembered)
-        self.world.ledger = self.ledger.write_back()
+        self.world.ledger = self.ledger.written()
         self._clear()
+
+    def pending_assignments(self) -> Mapping[str, Partitions]:
+        """The assignments of the latest round by member id, if the coordinator does not have them yet."""
+        return {} if self.assignment is None else self.assignment.owned()
 
     def write_assignment(self) -> None:
         """Update the coordinator and the members with the assignments of the latest round."""

@@ -10,7 +10,7 @@ member that is about to stop, or to do anything unusual, is released and played 
 
 What a member does, and which random numbers it draws for that, is in `scripted_member` and `consumer_member`."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -20,6 +20,7 @@ from kgm.coordinator.contract.outcome import Millis, TimerKey, TimerKind, sessio
 from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.coordinator.groups.consumer_group import ConsumerGroup
 from kgm.coordinator.groups.consumer_member import ConsumerMember
+from kgm.model.assignment import Partitions
 from kgm.records.member_states import MemberState
 from kgm.records.messages.consumer_group_metadata_value import ConsumerGroupMetadataValue
 from kgm.records.messages.consumer_group_target_assignment_member_key import (
@@ -142,6 +143,10 @@ class UnaffectedMembers(HeartbeatArrays):
         if affected:
             self._affected += affected
             self._is_changed = True
+
+    def pending_assignments(self) -> Mapping[str, Partitions]:
+        self.to_scripted_members()
+        return {}
 
     def to_scripted_members(self) -> None:
         self.catch_up(with_turns=True)

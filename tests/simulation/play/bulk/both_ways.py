@@ -58,6 +58,8 @@ def timers_of(runner):
 def left_behind(runner):
     """The timers, the group, and the clients' state at the end."""
     world = runner.world
+    if runner.bulk is not None:
+        runner.bulk.to_scripted_members()
     clients = [
         (
             member.spec.identity, member.phase, member.member_id, member.generation, member.owned, member.chance.drawn,

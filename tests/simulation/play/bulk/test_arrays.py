@@ -56,7 +56,7 @@ def test_an_exchange_is_what_members_do_one_by_one(situation):
         ledger.restore(saved)
         ledger.exchange(lost, gained, numbers[after], at)
         consumer, now_ms = after, now_ms + 1_000.0
-    assert vars(ledger.write_back()) == vars(one_by_one)
+    assert vars(ledger.written()) == vars(one_by_one)
 
 
 @settings(max_examples=sized(8, 150))
@@ -87,4 +87,4 @@ def test_one_member_after_the_other_stops_or_begins(before, steps):
             }
             for each in (plain, ledger):
                 each.take(name, free, now_ms)
-    assert vars(ledger.write_back()) == vars(plain)
+    assert vars(ledger.written()) == vars(plain)
