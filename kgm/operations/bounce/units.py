@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
-from kgm.model.work import MemberWork
 from kgm.text.names import natural
 
 #: The instance ids of the threads of one process: Kafka Streams counts them from 1, Spring from 0.
@@ -54,8 +53,8 @@ def by_process_name(members: Iterable[MemberSnapshot]) -> dict[str, tuple[str, .
     of Kafka Streams, the URL of a Connect worker with and without its trailing slash. A name that several processes
     report, as Connect workers do when theirs is not configured, is left out."""
     found: dict[str, dict[str, list[str]]] = {}
-    for member in sorted(members, key=lambda member: natural(member.identity)):
-        work = member.work or MemberWork()
+    working = [(member, member.work) for member in members if member.work is not None]
+    for member, work in sorted(working, key=lambda one: natural(one[0].identity)):
         endpoint = work.user_endpoint or ""
         for name in {work.process_id, endpoint, endpoint.removesuffix("/")} - {None, ""}:
             found.setdefault(str(name), {}).setdefault(work.process_id or member.member_id, []).append(member.identity)

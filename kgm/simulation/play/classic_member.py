@@ -306,7 +306,7 @@ class ScriptedClassicMember(ScriptedMember):
         self.world.send(self, self._heartbeat().message, self.profile.heartbeat_version, self._on_beat)
 
     @property
-    def _session_timeout_ms(self) -> int:
+    def session_timeout_ms(self) -> int:
         return self.spec.session_timeout_ms
 
     @property

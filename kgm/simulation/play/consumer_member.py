@@ -136,7 +136,7 @@ class ScriptedConsumerMember(ScriptedMember):
         self.resume_beating_at(sent_ms + self.period_ms)
 
     @property
-    def _session_timeout_ms(self) -> int:
+    def session_timeout_ms(self) -> int:
         return self.world.consumer_session_ms
 
     @property

@@ -182,7 +182,8 @@ class ScriptedMember(abc.ABC):
 
     @property
     @abc.abstractmethod
-    def _session_timeout_ms(self) -> int: ...
+    def session_timeout_ms(self) -> int:
+        """How long the coordinator waits for its next heartbeat."""
 
     @property
     @abc.abstractmethod
@@ -207,7 +208,7 @@ class ScriptedMember(abc.ABC):
         if self.next_heartbeat is not None:
             self.next_heartbeat.cancel()
         if self._is_calm if is_calm is None else is_calm:
-            spare = self.extended_ms + self._session_timeout_ms - self.period_ms - at_ms
+            spare = self.extended_ms + self.session_timeout_ms - self.period_ms - at_ms
             if spare > self.period_ms:
                 at_ms += (spare // self.period_ms) * self.period_ms
         self.next_heartbeat = self.world.clock.at(at_ms, self._beat)

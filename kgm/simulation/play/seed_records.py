@@ -6,8 +6,9 @@ from kgm.assignors import is_cooperative
 from kgm.coordinator.consumer import records
 from kgm.coordinator.consumer.regexes import matching
 from kgm.coordinator.contract.behavior import REFERENCE_BEHAVIOR, CoordinatorBehavior
-from kgm.coordinator.contract.outcome import Millis
+from kgm.coordinator.contract.outcome import Millis, session_key
 from kgm.coordinator.contract.topic_image import TopicImage
+from kgm.coordinator.groups.classic_state import ClassicState
 from kgm.coordinator.groups.consumer_group import ConsumerGroup, ResolvedRegex
 from kgm.coordinator.groups.consumer_member import ConsumerMember
 from kgm.java.timeline_hash_map import TimelineOrder
@@ -41,8 +42,31 @@ def load_group(
         leader.has_led = True
     by_heartbeat = sorted(members, key=lambda member: member.extended_ms)
     world.load(seeds, now=Millis(int(by_heartbeat[0].extended_ms)))
-    for member in by_heartbeat:
-        member.hand_in_first_heartbeat()
+    by_heartbeat[0].hand_in_first_heartbeat()  # it may begin an epoch
+    if not _extend_sessions(world, by_heartbeat[1:]):
+        for member in by_heartbeat[1:]:
+            member.hand_in_first_heartbeat()
+
+
+def _extend_sessions(world: World, members: Sequence[ScriptedMember]) -> bool:
+    """Hand in the first heartbeats of these members, one after the other, if they only extend sessions; otherwise
+    return False."""
+    runtime, group_id, epoch = world.runtime, world.group.group_id, world.group.generation
+    classic, group = world.engine.classic_group(group_id), world.engine.consumer_group(group_id)
+    is_classic_calm = classic is not None and classic.state is ClassicState.STABLE and classic.generation == epoch
+    is_consumer_calm = group is not None and not group.regexes and group.group_epoch == group.assignment_epoch == epoch
+    is_calm = is_classic_calm or is_consumer_calm
+    if not is_calm or any(member.extended_ms >= runtime.quiet_until() for member in members[-1:]):
+        return False
+    keys = [session_key(group_id, member.member_id) for member in members]
+    runtime.suspend_timers(keys)
+    first = runtime.reserve_turns(len(keys))
+    runtime.resume_timers(
+        (key, Millis(int(member.extended_ms) + member.session_timeout_ms), first + number)
+        for number, (key, member) in enumerate(zip(keys, members, strict=True))
+    )
+    world.requests += len(members)
+    return True
 
 
 def seed_records(
