@@ -112,6 +112,10 @@ class Coordinator:
         if in_flight is not None:
             self._replayed_own(record, producer, in_flight)
 
+    def adopt(self, group: ConsumerGroup) -> None:
+        """Begin with a copy of a group that another coordinator has loaded, instead of replaying its records."""
+        self._state.groups[group.group_id] = group.copy()
+
     def replay_end_transaction(
         self,
         producer_id: int,

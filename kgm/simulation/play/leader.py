@@ -12,6 +12,7 @@ from kgm.assignors import GroupSpec, MemberSpec, TopicSpec, assign, is_cooperati
 from kgm.assignors.client.librdkafka import as_the_leader_sees
 from kgm.assignors.contract import Assigned
 from kgm.assignors.map_order import MapOrder
+from kgm.coordinator.groups.consumer_group import ConsumerGroup
 from kgm.java.hash_map import DEFAULT_CAPACITY, map_order
 from kgm.java.scala_map import grown_scala_capacity, scala_map_order
 from kgm.model.assignment import Partitions
@@ -31,6 +32,7 @@ from kgm.protocol.subscription import (
     encode_subscription,
 )
 from kgm.simulation.plan.client_library import STICKY
+from kgm.simulation.plan.starting_group import StartingGroup
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -51,6 +53,8 @@ class SubscriptionCache:
         self._subscriptions: dict[tuple[str, bytes], _DecodedSubscription] = {}
         self._written: dict[tuple[object, ...], bytes] = {}
         self._assignments: dict[bytes, Partitions] = {}
+        #: A consumer group and what its coordinator has loaded, for the draws that begin in the same way.
+        self.loaded: tuple[StartingGroup, ConsumerGroup] | None = None
         self._encoded: dict[tuple[bytes | None, tuple[tuple[str, tuple[int, ...]], ...]], bytes] = {}
 
     def encode_subscription(

@@ -131,6 +131,11 @@ class PlanRunner:
         leader = world.chance.choice(
             [member for member in able if self._led_by in (None, member.spec.assigner(group.assignor))] or able
         )
+        loaded = world.cache.loaded
+        if loaded is not None and loaded[0] is group and loaded[1].behavior == world.behavior:
+            world.engine.adopt(loaded[1])
+            load_group(world, self.members, leader, ())
+            return
         records = seed_records(
             group, leader.spec, world.image, START_MS - 60_000, world.behavior, world.cache,
             resolved_ms=START_MS - group.resolved_before_ms,

@@ -35,13 +35,17 @@ def scripted_member(world: World, member: StartingMember) -> ScriptedMember:
 def load_group(
     world: World, members: Sequence[ScriptedMember], leader: ScriptedMember, seeds: Sequence[Record]
 ) -> None:
-    """Load the group into the coordinator from these records (`seed_records`), with its members as they are."""
+    """Load the group into the coordinator from these records (`seed_records`), with its members as they are. seeds: none
+    if the coordinator has the group already (`Coordinator.adopt`)."""
     for member in members:
         member.be_member()
     if isinstance(leader, ScriptedClassicMember):
         leader.has_led = True
     by_heartbeat = sorted(members, key=lambda member: member.extended_ms)
     world.load(seeds, now=Millis(int(by_heartbeat[0].extended_ms)))
+    loaded = world.engine.consumer_group(world.group.group_id)
+    if loaded is not None and seeds:
+        world.cache.loaded = world.group, loaded.copy()
     by_heartbeat[0].hand_in_first_heartbeat()  # it may begin an epoch
     if not _extend_sessions(world, by_heartbeat[1:]):
         for member in by_heartbeat[1:]:
