@@ -128,9 +128,8 @@ class PlanRunner:
             return
         leaders = group.leaders
         able = [member for member in self.members if member.spec.identity in leaders] or self.members
-        leader = world.chance.choice(
-            [member for member in able if self._led_by in (None, member.spec.assigner(group.assignor))] or able
-        )
+        by_library = [one for one in able if self._led_by and one.spec.assigner(group.assignor) == self._led_by]
+        leader = world.chance.choice(by_library or able)
         loaded = world.cache.loaded
         if loaded is not None and loaded[0] is group and loaded[1].behavior == world.behavior:
             world.engine.adopt(loaded[1])
