@@ -34,15 +34,16 @@ def final_assignment(
     for member in () if group is None else group.members.values():
         owned = pending.get(member.member_id)
         if owned is None:
-            assigned = decode(member.assignment) if isinstance(member, ClassicMember) else _named(member, image)
-            owned = {topic: tuple(sorted(assigned[topic])) for topic in sorted(assigned) if assigned[topic]}
-        final[member.group_instance_id or member.member_id] = owned
+            owned = decode(member.assignment) if isinstance(member, ClassicMember) else named_partitions(member, image)
+        identity = member.group_instance_id or member.member_id
+        final[identity] = {topic: tuple(sorted(owned[topic])) for topic in sorted(owned) if owned[topic]}
     return final
 
 
-def _named(member: ConsumerMember, image: TopicImage) -> Partitions:
-    topics = image.by_id
-    return {topics[topic_id].name: tuple(numbers) for topic_id, numbers in member.assigned.items() if topic_id in topics}
+def named_partitions(member: ConsumerMember, image: TopicImage) -> Partitions:
+    """What a member of a consumer group has been assigned, by topic name."""
+    by_id, assigned = image.by_id, member.assigned
+    return {by_id[topic_id].name: tuple(numbers) for topic_id, numbers in assigned.items() if topic_id in by_id}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

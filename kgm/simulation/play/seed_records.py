@@ -35,8 +35,8 @@ def scripted_member(world: World, member: StartingMember) -> ScriptedMember:
 def load_group(
     world: World, members: Sequence[ScriptedMember], leader: ScriptedMember, seeds: Sequence[Record]
 ) -> None:
-    """Load the group into the coordinator from these records (`seed_records`), with its members as they are. seeds: none
-    if the coordinator has the group already (`Coordinator.adopt`)."""
+    """Load the group into the coordinator from these records (`seed_records`), with its members as they are. seeds:
+    none if the coordinator has the group already (`Coordinator.adopt`)."""
     for member in members:
         member.be_member()
     if isinstance(leader, ScriptedClassicMember):

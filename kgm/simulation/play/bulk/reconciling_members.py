@@ -171,6 +171,11 @@ class ReconcilingMembers:
 
     # -- what they do
 
+    @property
+    def next_ms(self) -> float:
+        """When one of them does something next, or an earlier time."""
+        return self._heap[0][0] if self._heap else math.inf
+
     def run(self, until_ms: float) -> None:
         """Carry out what members have done by `until_ms`, which is not later than the next event."""
         heap, members = self._heap, self.members

@@ -49,6 +49,7 @@ from kgm.simulation.play.bulk.consumer_heartbeats import (
 )
 from kgm.simulation.play.bulk.reconciling_members import ReconcilingMember, ReconcilingMembers
 from kgm.simulation.play.consumer_member import ScriptedConsumerMember
+from kgm.simulation.play.draw import named_partitions
 from kgm.simulation.play.scripted_member import LifecyclePhase, ScriptedMember
 from kgm.simulation.play.timing import LONGEST_TRIP_MS
 from kgm.simulation.play.virtual_clock import ScheduledCall
@@ -112,7 +113,9 @@ class UnaffectedMembers(HeartbeatArrays):
             # The operator is about to give up waiting. When that happens depends on events.
             self.to_scripted_members()
             self._is_closed = True
-        self._reconciling.run(self._world.next_event_ms())
+        next_at = self._world.clock.next_at()
+        if next_at is None or self._reconciling.next_ms <= next_at:
+            self._reconciling.run(self._world.next_event_ms())
         return False
 
     def batch_begins(self) -> None: ...
@@ -145,8 +148,9 @@ class UnaffectedMembers(HeartbeatArrays):
             self._is_changed = True
 
     def pending_assignments(self) -> Mapping[str, Partitions]:
-        self.to_scripted_members()
-        return {}
+        self.catch_up(with_turns=True)
+        image = self._world.image
+        return {one.member.member_id: named_partitions(one.known, image) for one in self._reconciling.members.values()}
 
     def to_scripted_members(self) -> None:
         self.catch_up(with_turns=True)
