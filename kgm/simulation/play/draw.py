@@ -40,6 +40,11 @@ def final_assignment(
     return final
 
 
+def generation_of(group: ClassicGroup | ConsumerGroup) -> int:
+    """The generation of a classic group, the epoch of a consumer group."""
+    return group.generation if isinstance(group, ClassicGroup) else group.group_epoch
+
+
 def named_partitions(member: ConsumerMember, image: TopicImage) -> Partitions:
     """What a member of a consumer group has been assigned, by topic name."""
     by_id, assigned = image.by_id, member.assigned

@@ -7,7 +7,6 @@ from functools import partial
 
 from kgm.coordinator.contract.outcome import TimerKey, TimerKind
 from kgm.coordinator.contract.settings import BrokerSettings
-from kgm.coordinator.groups.classic_group import ClassicGroup
 from kgm.model.errors import TimedOutError
 from kgm.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan, Stop
@@ -16,7 +15,7 @@ from kgm.simulation.plan.starting_group import StartingGroup, StartingMember
 from kgm.simulation.play.bulk import BULK_FROM, HEARTBEATS_FROM, BulkPlayer, bulk_player_of
 from kgm.simulation.play.classic_member import ScriptedClassicMember
 from kgm.simulation.play.consumer_member import ScriptedConsumerMember
-from kgm.simulation.play.draw import SILENT_CLOSE, Draw, final_assignment, stable_with
+from kgm.simulation.play.draw import SILENT_CLOSE, Draw, final_assignment, generation_of, stable_with
 from kgm.simulation.play.leader import SubscriptionCache
 from kgm.simulation.play.scripted_member import ScriptedMember
 from kgm.simulation.play.seed_records import load_group, scripted_member, seed_records
@@ -465,7 +464,7 @@ class PlanRunner:
         pending = {} if self.bulk is None else self.bulk.pending_assignments()
         group = world.engine.classic_group(group_id) or world.engine.consumer_group(group_id)
         final = final_assignment(group, pending, world.image, world.cache.decode_assignment)
-        generation = group.generation if isinstance(group, ClassicGroup) else group and group.group_epoch
+        generation = None if group is None else generation_of(group)
         dynamic = {one.member_id for one in group.members.values() if one.group_instance_id is None} if group else set()
         ledger = world.ledger.written()
         if became_stable and final:
