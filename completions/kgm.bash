@@ -259,7 +259,7 @@ _kgm() {
         --pause) _kgm_value '' "$cur"; return ;;
         --order) _kgm_value words "$cur" 'id host client-id partitions leader-last'; return ;;
         --restart-time) _kgm_value '' "$cur"; return ;;
-        --stop) _kgm_value words "$cur" 'clean crash'; return ;;
+        --stop) _kgm_value words "$cur" 'clean leave crash'; return ;;
         --retry-every) _kgm_value '' "$cur"; return ;;
         --scale-in) _kgm_value 'identities,' "$cur"; return ;;
         --scale-out) _kgm_value '' "$cur"; return ;;
@@ -303,7 +303,7 @@ _kgm() {
         --rack) _kgm_value '' "$cur"; return ;;
         --match-members) _kgm_value '' "$cur"; return ;;
         --restart-time) _kgm_value '' "$cur"; return ;;
-        --stop) _kgm_value words "$cur" 'clean crash'; return ;;
+        --stop) _kgm_value words "$cur" 'clean leave crash'; return ;;
         --session-timeout) _kgm_value '' "$cur"; return ;;
         --assignor) _kgm_value words "$cur" 'range roundrobin sticky cooperative-sticky consumer-uniform consumer-range'; return ;;
         --library) _kgm_value words "$cur" 'java librdkafka'; return ;;
@@ -332,7 +332,7 @@ _kgm() {
         -m|--member-ids) _kgm_value 'member-ids,' "$cur"; return ;;
         --match-members) _kgm_value '' "$cur"; return ;;
         --restart-time) _kgm_value '' "$cur"; return ;;
-        --stop) _kgm_value words "$cur" 'clean crash'; return ;;
+        --stop) _kgm_value words "$cur" 'clean leave crash'; return ;;
         --unit) _kgm_value words "$cur" 'auto member host instance'; return ;;
         --session-timeout) _kgm_value '' "$cur"; return ;;
         --heartbeat-interval) _kgm_value '' "$cur"; return ;;
@@ -384,7 +384,7 @@ _kgm() {
         --pause) _kgm_value '' "$cur"; return ;;
         --order) _kgm_value words "$cur" 'id host client-id partitions leader-last'; return ;;
         --restart-time) _kgm_value '' "$cur"; return ;;
-        --stop) _kgm_value words "$cur" 'clean crash'; return ;;
+        --stop) _kgm_value words "$cur" 'clean leave crash'; return ;;
         --scale-in) _kgm_value 'identities,' "$cur"; return ;;
         --remove) _kgm_value 'identities,' "$cur"; return ;;
         --session-timeout) _kgm_value '' "$cur"; return ;;

@@ -113,7 +113,11 @@ PLAN_OPTIONS: Final[Mapping[str, PlanOption]] = {
         " --all and --match-members by id, which is random for dynamic members.",
     ),
     "restart_time_ms": _row(_DURATION, "--restart-time", help="Time from a member's stop to its restart."),
-    "stop": _row(_choice(Stop, "HOW"), "--stop", help="clean | crash: how members stop."),
+    "stop": _row(
+        _choice(Stop, "HOW"), "--stop",
+        help="clean | leave | crash: how members stop. leave: they close, and leave the group also if they are static "
+        "or threads of Kafka Streams.",
+    ),
     "retry_every_ms": _row(
         _DURATION, "--retry-every", help="Time until a process that a consumer group refused is started again (never).",
     ),

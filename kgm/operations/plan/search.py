@@ -251,7 +251,7 @@ def _stay_members(snapshot: GroupSnapshot, base: Plan) -> bool:
     if is_streams_group(snapshot):
         return False
     static = {member.identity for member in snapshot.members if member.group_instance_id is not None}
-    return base.stop is Stop.CRASH or not static.isdisjoint(base.bounce)
+    return base.stop is Stop.CRASH or (base.stop is Stop.CLEAN and not static.isdisjoint(base.bounce))
 
 
 def _distance(task: PlanTask, costs: PlanCosts) -> tuple[int, ...]:
@@ -314,7 +314,7 @@ def _longer_session(snapshot: GroupSnapshot, base: Plan) -> list[tuple[str, str,
     """The change to static members with a session timeout that outlasts the restart, unless they have that already."""
     now_ms, _ = starting_group_of(snapshot, only_timeouts(base)).sessions_ms(base.bounce)
     needed_ms = quiet_session_ms(snapshot, base, len(base.bounce))
-    if needed_ms <= now_ms or needed_ms > longest_session_ms(snapshot, base) or base.stop is Stop.CRASH:
+    if needed_ms <= now_ms or needed_ms > longest_session_ms(snapshot, base) or base.stop is not Stop.CLEAN:
         return []
     is_static = all(member.group_instance_id is not None for member in snapshot.members)
     setting = "session.timeout.ms" if snapshot.type == GroupProtocol.CLASSIC.value else "consumer.session.timeout.ms"

@@ -170,7 +170,7 @@ class ConnectPlay(FrameworkPlay[_Member, Work]):
         (member,) = [one for one in self.members.values() if one.identity == identity and not one.is_dead]
         member.is_dead = True
         restart_ms: float = self.chance.choice(self.plan.restart_times_ms or (self.plan.restart_time_ms,))
-        if self.plan.stop is Stop.CLEAN:
+        if self.plan.stop is not Stop.CRASH:
             self.note("stop", "closes: it stops its tasks and leaves the group", identity)
             gone_ms = self.some(_LEAVE_MS)
             restart_ms = max(restart_ms, gone_ms)  # not before the process has ended
@@ -203,7 +203,7 @@ class ConnectPlay(FrameworkPlay[_Member, Work]):
 
     def _leave(self, member: _Member) -> None:
         self.requests += 1
-        is_closed = self.plan.stop is Stop.CLEAN
+        is_closed = self.plan.stop is not Stop.CRASH
         self.note("leave" if is_closed else "expired", "is no longer a member", member.identity)
         if not self.drop(member):
             return

@@ -17,6 +17,9 @@ class Stop(enum.Enum):
 
     CLEAN = "clean"
     """The consumer is closed. A dynamic member sends LeaveGroup, a static one does not (KIP-345)."""
+    LEAVE = "leave"
+    """The consumer is closed, and leaves also if it is static: Java's `CloseOptions` and those of Kafka Streams can ask
+    for that, librdkafka with `unsubscribe()` before `close()`."""
     CRASH = "crash"
     """The process is killed and sends nothing."""
 

@@ -19,6 +19,7 @@ from kgm.protocol.messages.leave_group_request import LeaveGroupRequest, MemberI
 from kgm.protocol.messages.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
 from kgm.protocol.messages.sync_group_response import SyncGroupResponse
 from kgm.protocol.subscription import NO_GENERATION, PROTOCOL_TYPE
+from kgm.simulation.plan.bounce_plan import Stop
 from kgm.simulation.plan.client_library import KEEPING, STICKY, Library
 from kgm.simulation.plan.starting_group import StartingMember
 from kgm.simulation.play.client_profiles import ClientProfile
@@ -350,15 +351,12 @@ class ScriptedClassicMember(ScriptedMember):
 
     # -- endings
 
-    @property
-    def leaves_when_closed(self) -> bool:
-        """A dynamic member leaves; a static one never does (KIP-345), except with platformatic. A librdkafka member
-        does not leave either if its last assignment in a cooperative group was empty: it leaves after giving up
-        partitions, and it has none to give up."""
+    def leaves_after(self, how: Stop) -> bool:
+        """A librdkafka member does not leave either if its last assignment in a cooperative group was empty: it leaves
+        after giving up partitions, and it has none to give up."""
         is_silent = self.keeps_while_joining and self.profile.leaves_after_last_revocation
         has_empty_assignment = self.remembered_generation != NO_GENERATION and not self.owned
-        is_leaver = self.spec.group_instance_id is None or self.spec.leaves_when_static
-        return is_leaver and not (is_silent and has_empty_assignment)
+        return super().leaves_after(how) and not (is_silent and has_empty_assignment)
 
     def _close(self, *, leaves: bool) -> None:
         if not leaves:

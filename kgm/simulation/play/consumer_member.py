@@ -229,10 +229,6 @@ class ScriptedConsumerMember(ScriptedMember):
 
     # -- endings
 
-    @property
-    def leaves_when_closed(self) -> bool:
-        return self.spec.group_instance_id is None or self.spec.leaves_when_static
-
     def _close(self, *, leaves: bool) -> None:
         """A dynamic member leaves; a static one announces that it will return (epoch -2)."""
         self.generation = _LEAVE if leaves else _STEP_AWAY

@@ -178,7 +178,7 @@ class PlanRunner:
     def _in_order_of_stops(self, together: Sequence[str]) -> list[ScriptedMember]:
         members = [self.by_identity[identity] for identity in together]
         if self.world.timing.leavers_stop_first and self.plan.stop is Stop.CLEAN:
-            members.sort(key=lambda member: not member.leaves_when_closed)
+            members.sort(key=lambda member: not member.leaves_after(Stop.CLEAN))
         return members
 
     def _restart_time_ms(self) -> int:
@@ -227,10 +227,10 @@ class PlanRunner:
             restart = self._restart_freed if self.plan.what_if.freed else self._restart
             self._schedule(restart_time_ms, restart, member)
 
-        if self.plan.stop is Stop.CLEAN:
-            self.world.when_answered(member, life, restart_later)
-        else:
+        if self.plan.stop is Stop.CRASH:
             restart_later()
+        else:
+            self.world.when_answered(member, life, restart_later)
 
     def _schedule(self, delay_ms: float, action: Callable[..., None], *arguments: ScriptedMember) -> None:
         """Do a part of the plan later; until then the group does not count as stable."""
@@ -253,7 +253,7 @@ class PlanRunner:
         how = self.plan.stop if how is None else how
         if self.bulk is not None:
             self.bulk.release(member)
-        leaves = how is Stop.CLEAN and member.leaves_when_closed
+        leaves = member.leaves_after(how)
         if how is Stop.CRASH:
             detail = "is killed"
         elif leaves:

@@ -120,7 +120,7 @@ class ScriptedMember(abc.ABC):
     def begin_to_stop(self, how: Stop) -> float:
         """Stop consuming, and return after how many ms the process stops: a clean stop waits for fetches. 0:
         immediately."""
-        wait_ms = self.fetch_ends_ms() if how is Stop.CLEAN and self.phase is LifecyclePhase.STABLE else 0.0
+        wait_ms = self.fetch_ends_ms() if how is not Stop.CRASH and self.phase is LifecyclePhase.STABLE else 0.0
         if wait_ms:
             self._hand_in_last_beat()
             self._stop_heartbeats()
@@ -131,9 +131,9 @@ class ScriptedMember(abc.ABC):
     def stop(self, how: Stop) -> None:
         """End the process."""
         self._hand_in_last_beat()
-        leaves = self.leaves_when_closed
+        leaves = self.leaves_after(how)
         self._release()
-        if how is Stop.CLEAN and self.member_id:
+        if how is not Stop.CRASH and self.member_id:
             self._close(leaves=leaves)
         self._end(LifecyclePhase.DOWN)
 
@@ -163,10 +163,12 @@ class ScriptedMember(abc.ABC):
     def _begin(self) -> None:
         """Send the first request of a new process."""
 
-    @property
-    @abc.abstractmethod
-    def leaves_when_closed(self) -> bool:
-        """Whether the group would remove it immediately if it were closed now."""
+    def leaves_after(self, how: Stop) -> bool:
+        """Whether the group would remove it immediately if it stopped now in this way. A dynamic member leaves when it
+        is closed; a static one does not (KIP-345), except with platformatic, or if it asks for that."""
+        if how is Stop.CRASH:
+            return False
+        return how is Stop.LEAVE or self.spec.group_instance_id is None or self.spec.leaves_when_static
 
     @abc.abstractmethod
     def _close(self, *, leaves: bool) -> None:

@@ -1,10 +1,10 @@
 """A plan for a Kafka Streams application, played once.
 
 Rebalances are those of the classic protocol with cooperative members. Specific to Streams: no thread leaves when it is
-closed, so a stopped thread stays a member until its session ends; a task keeps running where it is until its owner has
-been told to give it up, which takes a second rebalance immediately afterwards; and as long as copies have to catch up,
-there is another rebalance after each `probing.rebalance.interval.ms`. Source: StreamsPartitionAssignor and StreamThread
-of Kafka Streams 4.3."""
+closed, unless the application asks for it (`Stop.LEAVE`), so a stopped thread stays a member until its session ends; a
+task keeps running where it is until its owner has been told to give it up, which takes a second rebalance immediately
+afterwards; and as long as copies have to catch up, there is another rebalance after each
+`probing.rebalance.interval.ms`. Source: StreamsPartitionAssignor and StreamThread of Kafka Streams 4.3."""
 
 from __future__ import annotations
 
@@ -29,6 +29,13 @@ from kgm.text.wording import many
 #: requested.
 _SYNC_MS: Final = (5, 150)
 _AT_ONCE_MS: Final = (2, 200)
+#: Span in ms: from the end of a thread's tasks until it has left, if it leaves.
+_LEAVE_MS: Final = (5, 300)
+_STOPS: Final = {
+    Stop.CLEAN: "is closed, and does not leave: it is a member until its session ends",
+    Stop.LEAVE: "is closed, and leaves the group",
+    Stop.CRASH: "is killed: it is a member until its session ends",
+}
 #: How long it takes an operator to remove stopped members.
 _REMOVAL_MS: Final = (1_500, 8_000)
 #: A batch is not followed beyond this many rebalances.
@@ -119,9 +126,11 @@ class StreamsPlay(FrameworkPlay[_Member, str], ProcessesPlay[_Process]):
     def _stop(self, identity: str) -> None:
         (member,) = [one for one in self.members.values() if one.identity == identity and not one.is_dead]
         member.is_dead = True
-        how = "is closed, and does not leave" if self.plan.stop is Stop.CLEAN else "is killed"
-        self.note("stop", f"{how}: it is a member until its session ends", identity)
+        self.note("stop", _STOPS[self.plan.stop], identity)
         self.tasks.stop(member.owned, self.now_ms)
+        if self.plan.stop is Stop.LEAVE:
+            self.later(self.some(_LEAVE_MS), partial(self._leave, member))
+            return
         gone_ms = member.session_ms - self.interval_ms * self.chance.random()
         if identity in self.plan.remove or self.plan.remove_first:
             gone_ms = min(gone_ms, self.some(_REMOVAL_MS))
@@ -165,8 +174,8 @@ class StreamsPlay(FrameworkPlay[_Member, str], ProcessesPlay[_Process]):
         if self.members.get(member.member_id) is not member:
             return
         self.requests += 1
-        is_removed = member.identity in self.plan.remove or self.plan.remove_first
-        self.note("leave" if is_removed else "expired", "is no longer a member", member.identity)
+        leaves = member.identity in self.plan.remove or self.plan.remove_first or self.plan.stop is Stop.LEAVE
+        self.note("leave" if leaves else "expired", "is no longer a member", member.identity)
         if not self.drop(member):
             return
         if member.member_id == self.leader:

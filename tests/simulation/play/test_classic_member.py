@@ -258,12 +258,13 @@ def test_an_answer_that_no_coordinator_gives_is_a_bug(kind):
 @LIBRARIES
 @pytest.mark.parametrize("membership", [STATIC, DYNAMIC])
 @pytest.mark.parametrize("how", Stop)
-def test_only_a_dynamic_member_that_is_closed_leaves(library, membership, how):
+def test_a_dynamic_member_that_is_closed_leaves_and_a_static_one_if_it_asks_for_that(library, membership, how):
+    """KIP-345, and KIP-1092 for what a consumer may ask for."""
     one, world = a_member(library, membership=membership)
     member_id = one.member_id
     one.stop(how)
     leaves = [message for message, _, _ in world.sent if isinstance(message, LeaveGroupRequest)]
-    if membership is DYNAMIC and how is Stop.CLEAN:
+    if how is Stop.LEAVE or (membership is DYNAMIC and how is Stop.CLEAN):
         (leave,) = leaves
         named = leave.members[0].member_id if library is Library.JAVA else leave.member_id
         assert named == member_id
@@ -282,7 +283,7 @@ def test_librdkafka_does_not_leave_a_cooperative_group_in_which_it_has_no_partit
     one = ScriptedClassicMember(world, idle, PROFILES[library])
     one.be_member()
     stays = library is Library.LIBRDKAFKA and assignor == "cooperative-sticky"
-    assert one.leaves_when_closed is not stays
+    assert one.leaves_after(Stop.CLEAN) is not stays
     one.stop(Stop.CLEAN)
     assert bool(world.sent) is not stays
 
@@ -291,7 +292,7 @@ def test_a_process_that_was_never_assigned_anything_leaves():
     one, world = a_member(Library.LIBRDKAFKA, membership=DYNAMIC, assignor="cooperative-sticky", started=True)
     world.until_sent(JoinGroupRequest)
     world.answer(JoinGroupResponse(error_code=ErrorCode.MEMBER_ID_REQUIRED, member_id="given"))
-    assert one.leaves_when_closed
+    assert one.leaves_after(Stop.CLEAN)
 
 
 @LIBRARIES
