@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from itertools import product
 
 from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.frameworks.task_copies import task_texts
 from kgm.model.broker_version import REFERENCE, BrokerVersion
 from kgm.model.snapshot import GroupSnapshot
-from kgm.simulation.framework_play import played_often, prediction_of
+from kgm.simulation.framework_play import Pace, played_often, prediction_of
 from kgm.simulation.plan.bounce_plan import Plan
 from kgm.simulation.play.draw import Draw
 from kgm.simulation.report.prediction import Prediction
@@ -29,6 +30,11 @@ from kgm.text.wording import some
 
 #: The assignor of the coordinator.
 _ASSIGNOR = "sticky"
+#: Everything as soon or as late as possible, with all heartbeats together at some time after a process has stopped:
+#: from immediately, so that members are assigned its tasks, to so late that it is back before anyone notices.
+_PACES = tuple(Pace(steps=steps, notices=notices / 5) for notices in (5, 0, 4, 1, 3, 2) for steps in (0, 0.4, 1))
+#: Each is played twice: what moves depends on random ids.
+_ROUNDS = 2
 #: The settings that a prediction depends on, by their names as broker settings.
 _SETTINGS = (
     "group.streams.session.timeout.ms", "group.streams.heartbeat.interval.ms", ASSIGNMENT_INTERVAL, INITIAL_DELAY,
@@ -41,8 +47,14 @@ def simulate_streams_group(
     """Like `kgm.simulation.bounce.simulate`. Never exact: who gets which task depends on random member ids."""
     drawn = draws_of_streams_group(snapshot, plan, draws=draws, seed=seed, is_out_of_time=is_out_of_time)
     group = coordinated_group_of(snapshot, plan)
-    caveats = _caveats(snapshot, group, plan, rules_of(snapshot, group, plan)[0])
-    return prediction_of(snapshot, name, _ASSIGNOR, drawn, (), caveats, protocol=STREAMS_GROUP)
+    rules = rules_of(snapshot, group, plan)
+    others = [
+        _play(snapshot, group, plan, settings, f"{seed}/{number}", pace)
+        for number, (pace, settings) in enumerate(product(_PACES * _ROUNDS, rules))
+        if number < affordable(group, draws) and not is_out_of_time()
+    ]
+    caveats = _caveats(snapshot, group, plan, rules[0])
+    return prediction_of(snapshot, name, _ASSIGNOR, drawn, others, caveats, protocol=STREAMS_GROUP)
 
 
 def draws_of_streams_group(
@@ -54,12 +66,18 @@ def draws_of_streams_group(
     rules = rules_of(snapshot, group, plan)
 
     def play(number: int) -> Draw:
-        settings = rules[number % len(rules)]
-        chance = random.Random(f"{seed}/{number}")  # noqa: S311  (the same each time)
-        keeps_disk = chance.random() < 0.5
-        return CoordinatedPlay(snapshot, group, plan, settings, chance, keeps_disk=keeps_disk).play()
+        return _play(snapshot, group, plan, rules[number % len(rules)], f"{seed}/{number}")
 
     return played_often(affordable(group, draws), play, is_out_of_time)
+
+
+def _play(
+    snapshot: GroupSnapshot, group: StreamsFleet, plan: Plan, settings: BrokerSettings, name: str,
+    pace: Pace | None = None,
+) -> Draw:  # fmt: skip
+    chance = random.Random(name)  # noqa: S311  (the same each time)
+    keeps_disk = chance.random() < 0.5
+    return CoordinatedPlay(snapshot, group, plan, settings, chance, keeps_disk=keeps_disk, pace=pace).play()
 
 
 def _rules_text(versions: Sequence[BrokerVersion]) -> str:

@@ -8,7 +8,7 @@ Kafka 4.3."""
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
@@ -19,12 +19,13 @@ from kgm.coordinator.engine import Coordinator
 from kgm.coordinator.groups.consumer_member import LEAVING
 from kgm.coordinator.groups.streams_group import StreamsGroup
 from kgm.coordinator.runtime import Runtime
+from kgm.coordinator.streams.topology import ASSIGNMENT_DELAYED
 from kgm.frameworks.streams import task_key
 from kgm.model.snapshot import GroupSnapshot
 from kgm.protocol.messages.streams_group_heartbeat_request import StreamsGroupHeartbeatRequest, TaskIds
 from kgm.protocol.messages.streams_group_heartbeat_response import StreamsGroupHeartbeatResponse
 from kgm.protocol.messages.streams_group_heartbeat_response import TaskIds as ToldTasks
-from kgm.simulation.framework_play import RunningTasks
+from kgm.simulation.framework_play import Pace, RunningTasks
 from kgm.simulation.plan.bounce_plan import Plan, Stop
 from kgm.simulation.play.draw import Draw, stable_with
 from kgm.simulation.streams.coordinated_group import image_of, records_of, topology_of
@@ -32,11 +33,20 @@ from kgm.simulation.streams.group import StreamsFleet, StreamsThread, partition_
 from kgm.simulation.streams.processes import ProcessesPlay
 from kgm.text.wording import many
 
-#: Span in ms: how long a member takes to close tasks and start others, as it was told.
-_CHANGE_MS: Final = (5, 400)
+#: Spans in ms: how long a member takes to close tasks, as it was told, and to report the tasks that it has then; how
+#: much longer until others run: half of them ran within 220 ms, and few took more than 500 ms.
+_CHANGE_MS: Final = (5, 150)
+_RUN_MS: Final = (20, 900)
+#: The share of the tasks that run at once although another assignment is to come.
+_RUNS_SHARE: Final = 0.3
 #: The coordinator's clock when a plan begins.
 _CLOCK_MS: Final = 1_000_000_000
 _JOINING: Final = 0
+#: In ms: how far apart the heartbeats of the threads of a process are, and those of processes that send them together.
+_THREADS_APART_MS: Final = 200
+_PROCESSES_APART_MS: Final = 600
+#: The share of the plays in which all processes send their heartbeats together.
+_SHARE_TOGETHER: Final = 0.5
 #: The play is not followed beyond this many requests.
 _MOST_REQUESTS: Final = 50_000
 
@@ -44,7 +54,8 @@ _MOST_REQUESTS: Final = 50_000
 @dataclass(slots=True, kw_only=True)
 class _Member:
     """A thread. active, standby: the tasks that it has. beats: the number of its next heartbeat; earlier ones no longer
-    count. is_dead: its process has stopped."""
+    count. due_ms: when that is sent. is_delayed: whether the coordinator has said last that another assignment will
+    come; waiting: tasks that do not run because of that. is_dead: its process has stopped."""
 
     member_id: str
     identity: str
@@ -54,6 +65,9 @@ class _Member:
     active: set[str] = field(default_factory=set)
     standby: set[str] = field(default_factory=set)
     beats: int = 0
+    due_ms: float = 0
+    is_delayed: bool = False
+    waiting: set[str] = field(default_factory=set)
     is_dead: bool = False
 
 
@@ -69,8 +83,9 @@ class CoordinatedPlay(ProcessesPlay[str]):
         chance: random.Random,
         *,
         keeps_disk: bool,
+        pace: Pace | None = None,
     ) -> None:
-        super().__init__(plan, chance)
+        super().__init__(plan, chance, pace)
         self.have_processes(group, {one.process: one.process for one in group.threads}, keeps_disk=keeps_disk)
         self._group_id, self._topology = snapshot.group_id, topology_of(group)
         self._interval_ms = settings.group_streams_heartbeat_interval_ms
@@ -87,7 +102,7 @@ class CoordinatedPlay(ProcessesPlay[str]):
         self._rebalances, self._pending, self._was_empty = 0, 0, False
         self._members: dict[str, _Member] = {}
         for one in group.threads:
-            member = self._members[one.member_id] = _Member(
+            self._members[one.member_id] = _Member(
                 member_id=one.member_id,
                 identity=one.identity,
                 process_id=one.process,
@@ -96,7 +111,7 @@ class CoordinatedPlay(ProcessesPlay[str]):
                 active={*one.active},
                 standby={*one.standby},
             )
-            self._beat_in(member, self._interval_ms * chance.random())
+        self._begin_beats()
         before = {task: one.identity for one in group.threads for task in one.active}
         self.tasks = RunningTasks(before, place=partition_of, order=task_key)
 
@@ -122,7 +137,29 @@ class CoordinatedPlay(ProcessesPlay[str]):
     def _beat_in(self, member: _Member, after_ms: float) -> None:
         """Schedules its next heartbeat, which nothing waits for."""
         member.beats += 1
+        member.due_ms = self.now_ms + after_ms
         super().later(after_ms, partial(self._beat, member, member.beats))
+
+    def _begin_beats(self) -> None:
+        """Threads of one process have joined together, so they send their heartbeats together; so do processes that
+        have started together, or were assigned tasks after the same heartbeat."""
+        together_ms = self._interval_ms * self.chance.random()
+        are_together = self.chance.random() < _SHARE_TOGETHER
+        of_process: dict[str, float] = {}
+        for member in self._members.values():
+            apart_ms = _PROCESSES_APART_MS if are_together else self._interval_ms
+            of_process.setdefault(member.process_id, together_ms + apart_ms * self.chance.random())
+            after_ms = of_process[member.process_id] + _THREADS_APART_MS * self.chance.random()
+            self._beat_in(member, after_ms % self._interval_ms)
+
+    def _shift_beats(self) -> None:
+        """An operator acts without regard to heartbeats: the next ones may be due at any time within their interval."""
+        shift_ms = self._interval_ms * self.chance.random()
+        for member in self._members.values():
+            after_ms = (member.due_ms - self.now_ms + shift_ms) % self._interval_ms
+            if self.pace is not None:
+                after_ms = self._interval_ms * self.pace.notices + _THREADS_APART_MS * self.chance.random()
+            self._beat_in(member, after_ms)
 
     def _until_settled(self) -> None:
         while self.events and not self._is_settled() and self.requests < _MOST_REQUESTS:
@@ -144,16 +181,20 @@ class CoordinatedPlay(ProcessesPlay[str]):
         if group is None:
             return not alive
         return alive.keys() == group.members.keys() and all(
-            member.epoch == group.assignment_epoch for member in alive.values()
+            member.epoch == group.assignment_epoch and not member.waiting for member in alive.values()
         )
 
     # -- members
+
+    def _stop_all(self, names: Iterable[str], *, returns: bool) -> None:
+        self._shift_beats()
+        super()._stop_all(names, returns=returns)
 
     def _stop(self, identity: str) -> None:
         (member,) = [one for one in self._members.values() if one.identity == identity and not one.is_dead]
         member.is_dead = True
         self.tasks.stop(member.active, self.now_ms)
-        if self.plan.stop is Stop.CLEAN:
+        if self.plan.stop is not Stop.CRASH:
             self.note("stop", "is closed: it leaves the group", identity)
             del self._members[member.member_id]
             self._ask(member, LEAVING)
@@ -180,6 +221,10 @@ class CoordinatedPlay(ProcessesPlay[str]):
             return
         reply = self._ask(member, member.epoch)
         self._beat_in(member, self._interval_ms)
+        member.is_delayed = any(one.status_code == ASSIGNMENT_DELAYED for one in reply.status or ())
+        if member.waiting and not member.is_delayed:
+            self._run_later(member, member.waiting)
+            member.waiting = set()
         if reply.error_code or reply.active_tasks is None:
             member.epoch = reply.member_epoch if not reply.error_code else member.epoch
             return
@@ -189,15 +234,30 @@ class CoordinatedPlay(ProcessesPlay[str]):
             self.later(self.some(_CHANGE_MS), partial(self._change, member, active, standby))
 
     def _change(self, member: _Member, active: set[str], standby: set[str]) -> None:
-        """The member has given up what it had to, runs what it was assigned, and reports it."""
+        """The member has given up what it had to, starts what it was assigned, and reports it."""
         if member.is_dead:
             return
         self.tasks.stop(member.active - active, self.now_ms)
-        self.tasks.start(active, member.identity, self.now_ms)
+        member.waiting &= active
+        self._run_later(member, active - member.active)
         member.active, member.standby = active, standby
-        if active:
-            self.has_work(member.identity)
         self._beat(member, member.beats)
+
+    def _run(self, member: _Member, tasks: set[str]) -> None:
+        """What the member still has of these tasks runs now, or with the next answer if another assignment is to come:
+        so it was seen of Kafka Streams 4.3 in most cases."""
+        tasks &= member.active
+        if member.is_dead or not tasks:
+            return
+        if member.is_delayed and self.share() > _RUNS_SHARE:
+            member.waiting |= tasks
+            return
+        self.tasks.start(tasks, member.identity, self.now_ms)
+        self.has_work(member.identity)
+
+    def _run_later(self, member: _Member, tasks: set[str]) -> None:
+        least, most = _RUN_MS
+        self.later(least + (most - least) * self.share() ** 2, partial(self._run, member, tasks))
 
     def _ask(self, member: _Member, epoch: int) -> StreamsGroupHeartbeatResponse:
         """Sends a heartbeat with this epoch, and returns the answer."""

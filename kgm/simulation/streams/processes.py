@@ -66,7 +66,8 @@ class ProcessesPlay(TimedPlay[str], ABC, Generic[P]):
             process = self._processes[old] = self._new_process(process)
         for name in names:
             self.note("start", "starts again", name)
-            self.later(self.some(_TOGETHER_MS), partial(self._join, name, process, self._threads[name]))
+            after_ms = self.chance.uniform(*_TOGETHER_MS)  # the order of threads is random at any pace
+            self.later(after_ms, partial(self._join, name, process, self._threads[name]))
 
     def _new_id(self) -> str:
         return f"{self.chance.getrandbits(128):032x}"

@@ -49,11 +49,26 @@ def test_every_task_runs_once_in_the_end(plan, members, standbys):
     assert found.ranges.rebalances.min >= 1
 
 
+@pytest.mark.parametrize("seen", [(6, 9, 121_124), (6, 15, 72_346), (7, 23, 67_742), (9, 23, 45_708)])
+def test_heartbeats_that_members_send_together_are_in_the_ranges(seen):
+    """Rebalances, handovers, and ms without a thread for each task: rolling restarts of three processes with two threads
+    on Kafka 4.3.0, with heartbeats every 5 s. The processes had started together, so a process was often back before
+    any other member sent a heartbeat, and only a heartbeat makes the coordinator assign the tasks of members that have
+    left."""
+    units = (THREADS[:2], THREADS[2:4], M_3)
+    found = predicted(
+        streams_group(standbys=0), draws=60, bounce=THREADS, units=units, rolling=Rolling(), restart_time_ms=3_000
+    )
+    ranges = found.ranges.rebalances, found.ranges.handovers, found.stopped_partition_range_ms
+    for value, each in zip(seen, ranges, strict=True):
+        assert each.min <= value <= each.max
+
+
 def test_a_killed_thread_stops_its_tasks_until_its_session_ends():
     away = {"bounce": M_3, "restart_time_ms": 1_000}
     closed = predicted(**away).stopped_partition_range_ms
     killed = predicted(stop=Stop.CRASH, **away).stopped_partition_range_ms
-    assert closed.max < 4 * 10_000
+    assert closed.max < killed.min
     assert killed.min > 4 * 30_000
     shorter = predicted(stop=Stop.CRASH, what_if=WhatIf(session_timeout_ms=45_000), **away)
     assert shorter.stopped_partition_range_ms == killed
