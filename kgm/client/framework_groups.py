@@ -50,6 +50,7 @@ def streams_group(user_data: Sequence[tuple[bytes | None, bytes | None]]) -> Fra
             active_tasks=None if assigned is None else in_order(assigned.active_tasks),
             standby_tasks=None if assigned is None else in_order(assigned.standby_tasks),
             client_tags=None if own is None else _tags(own.client_tags.items()),
+            metadata_version=None if own is None else own.version,
         )
         for own, assigned in zip(said, given, strict=True)
     )

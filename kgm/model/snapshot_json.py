@@ -20,7 +20,7 @@ from kgm.model.snapshot import (
 )
 from kgm.model.snapshot_contradictions import refuse_contradictions
 from kgm.model.uuids import uuid_of
-from kgm.model.work import LIST_KEYS, TEXT_KEYS, MemberWork, UserData
+from kgm.model.work import LIST_KEYS, NUMBER_KEYS, TEXT_KEYS, MemberWork, UserData
 
 DEMO_SCHEMA: Final = "kgm.demo/v1"
 
@@ -229,7 +229,8 @@ def _member(data: Any, index: int) -> MemberSnapshot:
 def _work(reader: _Reader) -> MemberWork | None:
     values: dict[str, Any] = {key: reader.get(key, (str,), optional=True) for key in TEXT_KEYS}
     values |= {key: reader.names(key) for key in LIST_KEYS}
-    work = MemberWork(topology_epoch=reader.number("topology_epoch"), **values)
+    values |= {key: reader.number(key) for key in NUMBER_KEYS}
+    work = MemberWork(**values)
     return None if work == MemberWork() else work
 
 

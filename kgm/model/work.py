@@ -20,7 +20,8 @@ class MemberWork:
     groups of Streams list warm-up tasks as standby tasks. active_tasks of a Connect worker: `CONNECTOR-NUMBER`.
     connectors: those that run on a Connect worker themselves. The target fields: what the coordinator of a streams
     group (KIP-1071) intends to assign to it. topology_epoch: the epoch of the topology that a member of a streams group
-    has. client_tags: `client.tag.*` of Streams as `KEY=VALUE`."""
+    has. client_tags: `client.tag.*` of Streams as `KEY=VALUE`. metadata_version: the version in which a thread of a
+    classic group of Streams writes its user data, which depends on its release and its `upgrade.from`."""
 
     process_id: str | None = None
     user_endpoint: str | None = None
@@ -33,6 +34,7 @@ class MemberWork:
     target_warmup_tasks: tuple[str, ...] | None = None
     topology_epoch: int | None = None
     client_tags: tuple[str, ...] | None = None
+    metadata_version: int | None = None
 
     @property
     def tags(self) -> dict[str, str]:
@@ -40,12 +42,13 @@ class MemberWork:
         return {key: value for key, _, value in (one.partition("=") for one in self.client_tags or ())}
 
 
-#: The keys of a member's work in JSON that are texts, and those that are lists of texts.
+#: The keys of a member's work in JSON that are texts, those that are lists of texts, and those that are numbers.
 TEXT_KEYS: Final = ("process_id", "user_endpoint")
 LIST_KEYS: Final = (
     "active_tasks", "standby_tasks", "warmup_tasks", "connectors", "target_active_tasks", "target_standby_tasks",
     "target_warmup_tasks", "client_tags",
 )  # fmt: skip
+NUMBER_KEYS: Final = ("topology_epoch", "metadata_version")
 
 
 def work_json(work: MemberWork | None) -> dict[str, Any]:
@@ -54,7 +57,7 @@ def work_json(work: MemberWork | None) -> dict[str, Any]:
     return {
         **{name: None if work is None else getattr(work, name) for name in TEXT_KEYS},
         **{name: None if tasks is None else [*tasks] for name, tasks in lists.items()},
-        "topology_epoch": None if work is None else work.topology_epoch,
+        **{name: None if work is None else getattr(work, name) for name in NUMBER_KEYS},
     }
 
 

@@ -5,6 +5,7 @@ import random
 
 import pytest
 
+from kgm.client.framework_groups import streams_group
 from kgm.frameworks.connect import decode_worker_assignment, decode_worker_metadata
 from kgm.frameworks.streams import decode_streams_assignment, decode_streams_subscription
 from kgm.model.errors import DecodeError
@@ -17,6 +18,12 @@ DECODERS = {
     ("ConnectOracle", "metadata"): decode_worker_metadata,
     ("ConnectOracle", "assignment"): decode_worker_assignment,
 }
+
+
+def test_a_thread_has_the_version_that_it_writes():
+    subscriptions = [one for one in recorded() if one["kind"] == "subscription" and "version" in one]
+    group = streams_group([(bytes.fromhex(one["data"]), None) for one in subscriptions])
+    assert [work.metadata_version for work in group.work] == [one["version"] for one in subscriptions]
 
 
 def decoder(case):

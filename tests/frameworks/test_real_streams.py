@@ -100,6 +100,7 @@ def test_processes_and_tasks_are_those_that_streams_names(settled):
         for member in snapshot.members
     } == settled.threads
     assert (snapshot.is_settled, snapshot.next_rebalance_at) == (True, None)
+    assert {member.work.metadata_version for member in snapshot.members} == {11}
 
 
 def test_describe_folds_threads_and_shows_each_with_wide(settled):

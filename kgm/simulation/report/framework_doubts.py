@@ -4,11 +4,11 @@ assignment decides whether its group can migrate."""
 from dataclasses import dataclass, replace
 
 from kgm.frameworks.connect import sink_connector
-from kgm.frameworks.streams import in_order
+from kgm.frameworks.streams import NEWEST, in_order
 from kgm.frameworks.task_copies import freed_tasks
 from kgm.model.snapshot import GroupSnapshot
 from kgm.model.work import STREAMS_ASSIGNOR
-from kgm.simulation.plan.bounce_plan import Plan
+from kgm.simulation.plan.bounce_plan import Plan, Stop, units_of
 from kgm.simulation.plan.starting_group import StartingGroup
 from kgm.simulation.report.prediction import Ranges
 from kgm.text.wording import group_command, some
@@ -16,6 +16,13 @@ from kgm.text.wording import group_command, some
 #: Rebalances of one probe: tasks are revoked from their owners, and then assigned to the members that have caught up.
 _OF_A_PROBE = 2
 _OF_AN_ENDPOINT = 1
+#: Of a process that returns and writes a newer version of the metadata: at most 3 were seen (3.1.2 to 4.3.0). It joins
+#: as it is, then as the others are, and the tasks that this moves leave their owners first.
+_OF_AN_UPGRADE = 3
+_SAME_RELEASE = (
+    "this holds as long as processes return with the same release of Kafka Streams: one that writes another version of "
+    "the assignor's metadata causes rebalances"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +51,7 @@ class FrameworkDoubts:
 def framework_doubts(snapshot: GroupSnapshot, group: StartingGroup, plan: Plan) -> FrameworkDoubts:
     """The doubts about the group; none for a group of consumers whose assignor kgm knows."""
     if snapshot.assignor == STREAMS_ASSIGNOR and snapshot.members:
-        doubts = _of_streams(snapshot, sum(group.topics.values()))
+        doubts = _of_streams(snapshot, plan, sum(group.topics.values()))
         return replace(doubts, caveats=(*doubts.caveats, *_alone(snapshot, plan)))
     sink = sink_connector(snapshot.group_id, [member.client_id for member in snapshot.members])
     if sink is not None:
@@ -63,20 +70,51 @@ def framework_doubts(snapshot: GroupSnapshot, group: StartingGroup, plan: Plan) 
     return FrameworkDoubts()
 
 
-def _of_streams(snapshot: GroupSnapshot, total: int) -> FrameworkDoubts:
-    same = "this holds as long as the topology of the Kafka Streams application stays the same"
-    if snapshot.is_settled is not True:
-        return FrameworkDoubts(
-            more_rebalances=_OF_A_PROBE, total=total, is_exact=False, caveats=(why_not_settled(snapshot), same)
-        )
+def _of_streams(snapshot: GroupSnapshot, plan: Plan, total: int) -> FrameworkDoubts:
+    of_release = release_doubts(snapshot, plan, total)
+    more, texts = of_release.more_rebalances, [*of_release.caveats]
     endpoints = sorted({one.work.user_endpoint for one in snapshot.members if one.work and one.work.user_endpoint})
-    if endpoints:
+    if snapshot.is_settled is not True:
+        more += _OF_A_PROBE
+        texts.insert(0, why_not_settled(snapshot))
+    elif endpoints:
         text = (
             "members report an application.server: a process that returns with another one, as a pod with a new "
             f"address does, rejoins immediately, which is one more rebalance. Now: {some(endpoints)}"
         )
-        return FrameworkDoubts(more_rebalances=_OF_AN_ENDPOINT, total=total, is_exact=False, caveats=(text, same))
-    return FrameworkDoubts(caveats=(same,))
+        more += _OF_AN_ENDPOINT
+        texts.insert(0, text)
+    texts += ["this holds as long as the topology of the Kafka Streams application stays the same", *stay_text(plan)]
+    return FrameworkDoubts(more_rebalances=more, total=total, is_exact=not more, caveats=tuple(texts))
+
+
+def release_doubts(snapshot: GroupSnapshot, plan: Plan, total: int) -> FrameworkDoubts:
+    """What may be different if processes of a Kafka Streams application of the classic protocol return with another
+    release. total: as in `FrameworkDoubts`."""
+    if not plan.bounce:
+        return FrameworkDoubts()
+    works = [one.work for one in snapshot.members if one.work is not None]
+    oldest = min((one.metadata_version for one in works if one.metadata_version is not None), default=NEWEST)
+    if oldest == NEWEST:
+        return FrameworkDoubts(caveats=(_SAME_RELEASE,))
+    text = (
+        f"members write version {oldest} of the metadata of Kafka Streams' assignor, and there are newer ones: a "
+        "process that returns with a newer release, or without upgrade.from, causes up to "
+        f"{_OF_AN_UPGRADE} more rebalances, in which tasks move"
+    )
+    more = _OF_AN_UPGRADE * len(units_of(plan.bounce, plan.units))
+    return FrameworkDoubts(more_rebalances=more, total=total, is_exact=False, caveats=(text,))
+
+
+def stay_text(plan: Plan) -> list[str]:
+    """What is assumed of a Kafka Streams application that is closed."""
+    if plan.stop is not Stop.CLEAN or not plan.named:
+        return []
+    text = (
+        "this holds as long as closing the application does not leave the group; with CloseOptions that ask for it, it "
+        "does (--stop leave)"
+    )
+    return [text]
 
 
 def _alone(snapshot: GroupSnapshot, plan: Plan) -> list[str]:

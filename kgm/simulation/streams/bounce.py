@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.frameworks.streams import in_order
@@ -14,7 +15,7 @@ from kgm.model.work import STREAMS_ASSIGNOR
 from kgm.simulation.framework_play import played_often, prediction_of
 from kgm.simulation.plan.bounce_plan import Plan, WhatIf
 from kgm.simulation.play.draw import Draw
-from kgm.simulation.report.framework_doubts import why_not_settled
+from kgm.simulation.report.framework_doubts import release_doubts, stay_text, why_not_settled
 from kgm.simulation.report.prediction import Prediction
 from kgm.simulation.streams.group import (
     DEFAULTS,
@@ -59,7 +60,10 @@ def simulate_streams(
         for number in range(affordable(group, min(draws, _RARE_DRAWS)))
         if not is_out_of_time()
     ]
-    return prediction_of(snapshot, name, STREAMS_ASSIGNOR, drawn, others, _caveats(snapshot, group, plan, known))
+    of_release = release_doubts(snapshot, plan, len(group.tasks))
+    caveats = (*_caveats(snapshot, group, plan, known), *of_release.caveats)
+    found = prediction_of(snapshot, name, STREAMS_ASSIGNOR, drawn, others, caveats)
+    return found if found.ranges is None else replace(found, ranges=of_release.widened(found.ranges))
 
 
 def draws_of_streams(
@@ -120,7 +124,7 @@ def halves_text(group: StreamsFleet, plan: Plan) -> list[str]:
 def _caveats(snapshot: GroupSnapshot, group: StreamsFleet, plan: Plan, known: KnownSettings) -> list[str]:
     """The caveats, the most important first."""
     texts = [] if snapshot.is_settled else [why_not_settled(snapshot)]
-    texts += [*task_texts(freed_by(snapshot, plan)), *halves_text(group, plan)]
+    texts += [*task_texts(freed_by(snapshot, plan)), *halves_text(group, plan), *stay_text(plan)]
     texts.append(TASKS_TEXT)
     texts.append(
         "who gets which task, and how often it rebalances until all copies have caught up, depends on state and "

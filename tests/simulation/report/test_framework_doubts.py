@@ -11,11 +11,14 @@ from kgm.simulation.plan.bounce_plan import Plan, Rolling
 from tests.simulation.groups import ids, made_up
 
 
-def streams(*, endpoint=None, **changes):
+def streams(*, endpoint=None, versions=(11,), **changes):
+    """versions: of the metadata of the members, in turn."""
     group = replace(made_up(4, 12), assignor="stream", **changes)
     process = "00000001-1a2b-4c3d-8e4f-5a6b7c8d9e0f"
     work = MemberWork(process_id=process, user_endpoint=endpoint, active_tasks=("0_0",), standby_tasks=())
-    return replace(group, members=tuple(replace(member, work=work) for member in group.members))
+    works = [replace(work, metadata_version=versions[place % len(versions)]) for place in range(4)]
+    members = [replace(member, work=each) for member, each in zip(group.members, works, strict=True)]
+    return replace(group, members=tuple(members))
 
 
 def restarted(group, **plan):
@@ -26,7 +29,25 @@ def restarted(group, **plan):
 def test_a_settled_application_restarts_without_a_rebalance():
     back = restarted(streams(is_settled=True))
     assert (back.exact, back.typical.rebalances, back.typical.moved_partitions) == (True, 0, 0)
-    assert "as long as the topology" in back.caveats[0]
+    said = " ".join(back.caveats)
+    for text in ("as long as the topology", "return with the same release of Kafka Streams", "--stop leave"):
+        assert text in said
+
+
+@pytest.mark.parametrize("versions", [(10,), (10, 11)], ids=["all-older", "some-older"])
+def test_an_older_version_of_the_metadata_may_be_upgraded(versions):
+    """Three processes of Kafka Streams 3.1.2, which writes version 10, came back with 4.3.0: 5 rebalances and 16
+    handovers once, 7 and 24 another time."""
+    group = streams(is_settled=True, versions=versions)
+    back = restarted(group, units=tuple((name,) for name in ids(group)))
+    assert (back.exact, back.typical.rebalances) == (False, 0)
+    assert back.ranges.rebalances.max >= 7
+    assert back.ranges.handovers.max >= 24
+    assert "members write version 10 of the metadata" in back.caveats[0]
+
+
+def test_old_snapshots_say_nothing_about_versions():
+    assert restarted(streams(is_settled=True, versions=(None,))).exact
 
 
 @pytest.mark.parametrize(

@@ -47,6 +47,32 @@ def test_what_was_seen_is_in_the_range(plan, seen):
     assert found.ranges.rebalances.min <= seen <= found.ranges.rebalances.max
 
 
+@pytest.mark.parametrize(
+    ("is_static", "standbys", "restart_ms", "seen"),
+    [(True, 1, 2_000, (12, 54, 27_498)), (False, 1, 4_000, (12, 56, 27_927))],
+    ids=["static", "dynamic"],
+)
+def test_an_application_that_leaves_when_it_is_closed(is_static, standbys, restart_ms, seen):
+    """Seen on Kafka 4.3.0 with CloseOptions.leaveGroup(true): rebalances, handovers, and ms during which no thread ran
+    a task."""
+    group = application(standbys=standbys)
+    if not is_static:
+        group = replace(group, members=tuple(replace(one, group_instance_id=None) for one in group.members))
+    names = {one.identity: one.group_instance_id or one.member_id for one in group.members}
+    units = tuple(tuple(names[one.identity] for one in group.members[place : place + 2]) for place in (0, 2, 4))
+    found = predicted(
+        group, bounce=tuple(names.values()), units=units, rolling=Rolling(), restart_time_ms=restart_ms,
+        stop=Stop.LEAVE, heartbeat_interval_ms=300,
+    )  # fmt: skip
+    assert not found.exact
+    ranges = found.ranges.rebalances, found.ranges.handovers, found.stopped_partition_range_ms
+    for value, each in zip(seen, ranges, strict=True):
+        assert each.min <= value <= each.max
+    assert not any("--stop leave" in text for text in found.caveats)
+    stays = predicted(bounce=WR_3, units=(WR_3,), restart_time_ms=90_000)
+    assert any("--stop leave" in text for text in stays.caveats)
+
+
 @pytest.mark.parametrize("standbys", [0, 1])
 def test_every_task_runs_once_in_the_end(standbys):
     for plan in ({"scale_in": WR_3}, {"scale_out": 3}, {"bounce": WR_3, "restart_time_ms": 90_000}):

@@ -54,6 +54,7 @@ MEMBER: Final[dict[str, Any]] = {
     "target_warmup_tasks": (["str"], None),
     "client_tags": (["str"], None),
     "topology_epoch": "int?",
+    "metadata_version": "int?",
     "assignment_user_data": ({"length": "int", "sha256": "str"}, None),
     "subscription_version": "int?",
     "names_owned": "bool?",
