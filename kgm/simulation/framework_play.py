@@ -21,7 +21,8 @@ from kgm.simulation.report.prediction import Prediction
 from kgm.simulation.report.ranges import ranges_of, stopped_range_ms, typical_of
 
 _INITIAL_DELAY: Final = "group.initial.rebalance.delay.ms"
-_INITIAL_DELAY_MS: Final = 3_000
+#: Kafka's default of that setting.
+INITIAL_DELAY_MS: Final = 3_000
 _MOST_DRAWS: Final = 60
 
 
@@ -215,7 +216,7 @@ class FrameworkPlay(TimedPlay[T], Generic[M, T]):
         self.members[member.member_id] = member
         if len(self.members) == 1:
             self.leader = member.member_id
-            delay_ms = int(self.plan.settings.get(_INITIAL_DELAY, _INITIAL_DELAY_MS))
+            delay_ms = int(self.plan.settings.get(_INITIAL_DELAY, INITIAL_DELAY_MS))
             self._earliest_ms = self.now_ms + delay_ms
             self.later(delay_ms, self._complete)
 

@@ -181,10 +181,16 @@ def _default_assignor(cluster: AdminClient, group: GroupSnapshot) -> str:
 
 def _without_threads(processes: Iterable[str], group: GroupSnapshot) -> list[NotFoundError]:
     """An error for each process of which no member is known to be a thread."""
+    is_seen = group.state == "Stable"
+    why = (
+        "a process that it does not have is no member any more"
+        if is_seen
+        else "processes are visible only while it is Stable"
+    )
     return [
         NotFoundError(
             f"no member of group {group.group_id!r} is known to be a thread of a Kafka Streams process {process!r}",
-            facts=[f"the group is {group.state}; its members' processes are visible only while it is Stable"],
+            facts=[f"the group is {group.state}; {why}"],
             hint=group_command("describe", group.group_id),
             group_id=group.group_id,
         )

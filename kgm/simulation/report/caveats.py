@@ -1,6 +1,6 @@
 """What a reader should know before trusting a prediction, in words."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from kgm.assignors import has_assignor, is_cooperative
@@ -59,15 +59,18 @@ def caveats(
         )
     if plan.scale_out:
         texts.append("new members are assumed to be like the existing ones, with names that continue the numbering")
-    is_classic = group.protocol is GroupProtocol.CLASSIC
-    if is_classic and any(draw.was_empty for draw in draws) and INITIAL_DELAY not in plan.settings:
-        delay_ms = settings.group_initial_rebalance_delay_ms
-        texts.append(
-            f"the group is empty for a while; its first rebalance then waits {INITIAL_DELAY}={delay_ms} (--set)"
-        )
+    if group.protocol is GroupProtocol.CLASSIC:
+        texts += initial_delay_caveats(plan, settings.group_initial_rebalance_delay_ms, draws)
     if not group.has_offsets and any(draw.was_empty for draw in draws):
         texts.append(_may_be_deleted(group, settings))
     return Caveats((*_not_kafka(group, settings, draws), *_open(group, draws), *timing), tuple(texts))
+
+
+def initial_delay_caveats(plan: Plan, delay_ms: int, draws: Iterable[Draw]) -> list[str]:
+    """A caveat if a classic group becomes empty and it is not known how long the broker then waits."""
+    if INITIAL_DELAY in plan.settings or not any(draw.was_empty for draw in draws):
+        return []
+    return [f"the group is empty for a while; its first rebalance then waits {INITIAL_DELAY}={delay_ms} (--set)"]
 
 
 def _may_be_deleted(group: StartingGroup, settings: BrokerSettings) -> str:

@@ -12,9 +12,10 @@ from kgm.frameworks.task_copies import FreedTasks, freed_tasks, task_texts
 from kgm.model.errors import RefusedError
 from kgm.model.snapshot import GroupSnapshot
 from kgm.model.work import STREAMS_ASSIGNOR
-from kgm.simulation.framework_play import played_often, prediction_of
+from kgm.simulation.framework_play import INITIAL_DELAY_MS, played_often, prediction_of
 from kgm.simulation.plan.bounce_plan import Plan, WhatIf
 from kgm.simulation.play.draw import Draw
+from kgm.simulation.report.caveats import initial_delay_caveats
 from kgm.simulation.report.framework_doubts import release_doubts, stay_text, why_not_settled
 from kgm.simulation.report.prediction import Prediction
 from kgm.simulation.streams.group import (
@@ -61,7 +62,11 @@ def simulate_streams(
         if not is_out_of_time()
     ]
     of_release = release_doubts(snapshot, plan, len(group.tasks))
-    caveats = (*_caveats(snapshot, group, plan, known), *of_release.caveats)
+    caveats = (
+        *_caveats(snapshot, group, plan, known),
+        *of_release.caveats,
+        *initial_delay_caveats(plan, INITIAL_DELAY_MS, (*drawn, *others)),
+    )
     found = prediction_of(snapshot, name, STREAMS_ASSIGNOR, drawn, others, caveats)
     return found if found.ranges is None else replace(found, ranges=of_release.widened(found.ranges))
 

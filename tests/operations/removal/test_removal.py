@@ -207,6 +207,14 @@ def test_nobody_found_sends_nothing(remove, proxy, form):
     assert proxy.requests(LEAVE) == []
 
 
+def test_a_process_that_a_stable_group_does_not_have_is_gone(proxy, group, form):
+    form("a")
+    request = RemovalRequest(group_id=group, processes=("wr-9",), **QUICK)
+    with connect(proxy.bootstrap, timeout_ms=BUDGET_MS) as cluster:
+        (error,) = removal.prepare(cluster, request).errors
+    assert error.facts == ("the group is Stable; a process that it does not have is no member any more",)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "fault",

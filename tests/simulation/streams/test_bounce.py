@@ -73,6 +73,17 @@ def test_an_application_that_leaves_when_it_is_closed(is_static, standbys, resta
     assert any("--stop leave" in text for text in stays.caveats)
 
 
+def test_the_delay_of_an_empty_group_is_told():
+    """Kafka: GroupCoordinatorConfig has 3 s by default."""
+    names = tuple(one.identity for one in application().members)
+    all_leave = {"bounce": names, "units": (names,), "restart_time_ms": 20_000, "stop": Stop.LEAVE}
+    delay = "group.initial.rebalance.delay.ms"
+    (text,) = [each for each in predicted(draws=4, **all_leave).caveats if delay in each]
+    assert f"{delay}=3000 (--set)" in text
+    known = predicted(draws=4, settings={delay: "0"}, **all_leave)
+    assert not any(delay in each for each in known.caveats)
+
+
 @pytest.mark.parametrize("standbys", [0, 1])
 def test_every_task_runs_once_in_the_end(standbys):
     for plan in ({"scale_in": WR_3}, {"scale_out": 3}, {"bounce": WR_3, "restart_time_ms": 90_000}):
