@@ -37,6 +37,8 @@ from kgm.simulation.streams.group import is_streams
 
 DRAWS = 20
 BUDGET_MS = 30_000
+#: The share of a time limit within which ways are tried.
+_SEARCH_SHARE = 0.6
 _COOPERATIVE = "cooperative-sticky"
 _SESSION = "session-timeout"
 _STATIC = "a different group.instance.id for each member"
@@ -121,16 +123,18 @@ class FoundPlans:
 
 def find_plans(
     task: PlanTask, *, budget_ms: int = BUDGET_MS, draws: int = DRAWS, seed: int = SEED,
-    is_out_of_time: Callable[[], bool] = lambda: False, on_shape: Callable[[int, int], None] = lambda _done, _of: None,
+    is_out_of_time: Callable[[float], bool] = lambda _share: False,
+    on_shape: Callable[[int, int], None] = lambda _done, _of: None,
     executor: DrawExecutor = HERE,
 ) -> FoundPlans:  # fmt: skip
     """Search for plans. on_shape: called with the number of ways done and the total. executor: plays the draws; the
     answer does not depend on it.
 
-    is_out_of_time: ends the search early, and the answer then depends on the machine. A way that cannot be predicted is
-    not a plan: for a Kafka Streams application, a restart without a rebalance can be predicted, but no other. Raises
-    what `plan_for` and `simulate` raise if no way can be predicted, and TimedOutError if there is not enough time for
-    one."""
+    is_out_of_time: called with a share of the time (0 to 1): whether it has passed, which ends the search early, and
+    the answer then depends on the machine. The rest of the time is for predicting what was found. A way that cannot be
+    predicted is not a plan: for a Kafka Streams application, a restart without a rebalance can be predicted, but no
+    other. Raises what `plan_for` and `simulate` raise if no way can be predicted, and TimedOutError if there is not
+    enough time for one."""
     base = plan_for(task.request, task.group)
     shapes = shapes_of(
         task.group.snapshot, base.bounce, max_unavailable=task.max_unavailable, pauses_ms=task.pauses_ms,
@@ -141,7 +145,7 @@ def find_plans(
     refused: list[RefusedError] = []
     for number, shape in enumerate(shapes):
         on_shape(number, len(shapes))
-        if tried and (trial.cost >= affordable(budget_ms) or is_out_of_time()):
+        if tried and (trial.cost >= affordable(budget_ms) or is_out_of_time(_SEARCH_SHARE)):
             break
         try:
             tried.append((shape, trial.costs_of(shape, base.what_if)))
@@ -197,7 +201,7 @@ class _Trial:
     base: Plan
     draws: int
     seed: int
-    is_out_of_time: Callable[[], bool]
+    is_out_of_time: Callable[[float], bool]
     executor: DrawExecutor
     cost: int = 0
 
@@ -205,8 +209,9 @@ class _Trial:
         """Play one way, and return its costs. Raises KgmError."""
         snapshot, plan = self.task.group.snapshot, self._plan(shape, what_if)
         drawn, consumed = play(
-            snapshot, plan, draws=self.draws, seed=self.seed, is_out_of_time=self.is_out_of_time, executor=self.executor
-        )
+            snapshot, plan, draws=self.draws, seed=self.seed, executor=self.executor,
+            is_out_of_time=lambda: self.is_out_of_time(_SEARCH_SHARE),
+        )  # fmt: skip
         self.cost += cost_of(drawn)
         batches = plan.batches() if is_streams(snapshot) or is_streams_group(snapshot) else ()
         alone = max((len(freed_tasks(snapshot, batch).alone) for batch in batches), default=0)
@@ -218,7 +223,7 @@ class _Trial:
         try:
             prediction = simulate(
                 group, plan, draws=self.draws, seed=self.seed, executor=self.executor,
-                is_out_of_time=self.is_out_of_time,
+                is_out_of_time=lambda: self.is_out_of_time(1),
             )  # fmt: skip
         except TimedOutError:
             if not is_needed:
@@ -228,7 +233,7 @@ class _Trial:
 
     def death(self, what_if: WhatIf) -> DeathCosts:
         """What the death of a member costs with a what-if, and now. Raises KgmError."""
-        if self.is_out_of_time():
+        if self.is_out_of_time(1):
             raise TimedOutError("the time limit has passed before the death of a member was simulated")
         snapshot, base = self.task.group.snapshot, self.base
         member = richest(snapshot, base.bounce)

@@ -206,7 +206,7 @@ def test_when_the_time_is_over_the_best_way_is_predicted_and_the_others_are_name
         is_over = done == of - 1
 
     group = task(made_up(3, 7, DYNAMIC), pauses_ms=(0,))
-    found = find_plans(group, budget_ms=10**9, draws=DRAWS, on_shape=on_shape, is_out_of_time=lambda: is_over)
+    found = find_plans(group, budget_ms=10**9, draws=DRAWS, on_shape=on_shape, is_out_of_time=lambda _share: is_over)
     (best,) = found.plans
     assert (best.prediction.draws, found.tried) == (1, found.ways - 1)
     assert found.unpredicted
@@ -302,9 +302,28 @@ def test_the_same_seed_and_budget_give_the_same_answer():
     assert search(group, budget_ms=0, pauses_ms=(0,)).tried == 1
 
 
+def test_the_search_leaves_time_for_the_prediction_of_what_it_found():
+    group = task(made_up(3, 7, DYNAMIC), pauses_ms=(0,))
+    asked = set()
+
+    def is_out_of_time(share):
+        asked.add(share)
+        return share < 1 and len(tried) > 1
+
+    tried = []
+    found = find_plans(
+        group, budget_ms=10**9, draws=DRAWS, on_shape=lambda *at: tried.append(at), is_out_of_time=is_out_of_time
+    )
+    assert found.tried == 1 < found.ways
+    assert [one.prediction.draws > 1 for one in found.plans] == [True]
+    assert len(asked) == 2
+
+
 def test_a_search_that_is_out_of_time_ends_with_what_it_has():
     calls = itertools.count()
-    found = find_plans(task(made_up(4, 8, DYNAMIC)), budget_ms=10**9, draws=1, is_out_of_time=lambda: next(calls) > 5)
+    found = find_plans(
+        task(made_up(4, 8, DYNAMIC)), budget_ms=10**9, draws=1, is_out_of_time=lambda _share: next(calls) > 5
+    )
     assert 1 <= found.tried < found.ways
 
 

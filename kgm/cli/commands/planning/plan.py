@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pathlib
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
@@ -136,6 +135,7 @@ def plan(
     from kgm.operations.plan.search import PlanTask
     from kgm.operations.plan.session_advice import restart_times_of
 
+    limit = _TimeLimit(common)
     _refuse_low({"--draws": draws, "--max-unavailable": max_unavailable})
     objective, budget_ms = _objective(minimise), parse_duration(budget, "--budget")
     longest_ms, percent = duration_of(max_duration, "--max-duration"), _percent(keep_consuming)
@@ -153,7 +153,7 @@ def plan(
         group=bounce_group, request=request, objective=objective, max_unavailable=max_unavailable or 1,
         pauses_ms=pauses_ms, limits=PlanLimits(duration_ms=longest_ms, consumed_percent=percent),
     )  # fmt: skip
-    found, is_late = _searched(task, budget_ms, draws, seed, common)
+    found, is_late = _searched(task, budget_ms, draws, seed, common, limit)
     _show(
         PlanOutput(
             found=found, where=where, draws=draws, seed=seed, budget_ms=budget_ms, failure=_failure(found, task),
@@ -167,25 +167,33 @@ def plan(
 
 
 def _searched(
-    task: PlanTask, budget_ms: int, draws: int, seed: int, common: RunOptions
+    task: PlanTask, budget_ms: int, draws: int, seed: int, common: RunOptions, limit: _TimeLimit
 ) -> tuple[FoundPlans, bool]:  # fmt: skip
-    """What was found, and whether --timeout has passed."""
+    """What was found, and whether --timeout ended the search."""
     from kgm.cli.output.progress import progress
     from kgm.operations.plan.search import find_plans
     from kgm.simulation.draws.executor import ParallelDrawExecutor
 
-    is_out_of_time = _time_limit(common)
     with progress(common, "trying plans") as line, ParallelDrawExecutor() as executor:
         found = find_plans(
-            task, budget_ms=budget_ms, draws=draws, seed=seed, is_out_of_time=is_out_of_time,
+            task, budget_ms=budget_ms, draws=draws, seed=seed, is_out_of_time=limit.has_passed,
             on_shape=line.count, executor=executor,
         )  # fmt: skip
-    return found, is_out_of_time()
+    return found, limit.has_ended_something
 
 
-def _time_limit(common: RunOptions) -> Callable[[], bool]:
-    started_s, limit_ms = time.monotonic(), common.given_timeout_ms
-    return lambda: limit_ms is not None and (time.monotonic() - started_s) * 1000 >= limit_ms
+class _TimeLimit:
+    """--timeout, counted from here on. has_ended_something: whether it has passed, or the share of it, when asked."""
+
+    def __init__(self, common: RunOptions) -> None:
+        self._started_s, self._limit_ms = time.monotonic(), common.given_timeout_ms
+        self.has_ended_something = False
+
+    def has_passed(self, share: float) -> bool:
+        spent_ms = (time.monotonic() - self._started_s) * 1000
+        is_over = self._limit_ms is not None and spent_ms >= self._limit_ms * share
+        self.has_ended_something = self.has_ended_something or is_over
+        return is_over
 
 
 def _advice(group: BounceGroup, found: FoundPlans, seed: int) -> SessionAdvice | None:
