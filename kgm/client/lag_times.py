@@ -7,7 +7,8 @@ elsewhere keeps its original age. A timestamp more than a minute in the future s
 records: if only markers follow, the partition has been read to the end.
 
 A commit's *age* is that of its record in `__consumer_offsets`, as timestamped by the coordinator's clock (READ on that
-topic). Both are measured against this machine's clock, and None if unknown."""
+topic); in a transaction, that of the marker that committed it. Both are measured against this machine's clock, and None
+if unknown."""
 
 from __future__ import annotations
 
@@ -217,8 +218,13 @@ def _has_all(wanted: set[_Partition], records: Sequence[ActivityRecord]) -> bool
 
 
 def latest_commits(records: Sequence[ActivityRecord]) -> dict[_Partition, int]:
-    """When each partition was last committed, in ms of the coordinator's clock. records: oldest first."""
-    return {(one.topic, one.partition): one.at_ms for one in records if isinstance(one, CommitRecord)}
+    """When each partition was last committed, in ms of the coordinator's clock. records: oldest first. What is in a
+    transaction is committed when that is; the latest record counts, as for the coordinator."""
+    return {
+        (one.topic, one.partition): one.committed_ms
+        for one in records
+        if isinstance(one, CommitRecord) and one.committed_ms is not None
+    }
 
 
 def _aged(row: OffsetSnapshot, latest: dict[_Partition, int], now_ms: int) -> OffsetSnapshot:

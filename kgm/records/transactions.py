@@ -2,12 +2,16 @@
 
 Kafka: ProducerStateManager, TransactionIndex."""
 
+from __future__ import annotations
+
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 from kgm.records.batch import Batch
+
+T = TypeVar("T")
 
 
 class AbortedTransaction(NamedTuple):
@@ -16,6 +20,36 @@ class AbortedTransaction(NamedTuple):
     producer_id: int
     first_offset: int
     last_offset: int
+
+
+class TransactionEnd(NamedTuple):
+    """The end of a transaction. at_ms: when its marker was written, in ms since the epoch by the leader's clock."""
+
+    at_ms: int
+    is_committed: bool
+
+
+@dataclass(slots=True)
+class PendingItems(Generic[T]):
+    """What was found in the transactional batches of a log, until their markers are seen: by producer id alone, as the
+    group coordinator has it, because a marker may have a newer producer epoch (KIP-890)."""
+
+    pending: dict[int, list[T]] = field(default_factory=dict)
+
+    def add(self, batch: Batch, item: T) -> None:
+        """Keep an item of a transactional batch."""
+        self.pending.setdefault(batch.producer_id, []).append(item)
+
+    def end(self, batch: Batch) -> tuple[TransactionEnd, list[T]] | None:
+        """How a control batch ends its producer's transaction, and the items in it; None if it ends none. Raises
+        DecodeError."""
+        marker = batch.marker
+        if marker is None:
+            return None
+        return TransactionEnd(batch.max_timestamp, marker.commit), self.pending.pop(batch.producer_id, [])
+
+    def copy(self) -> PendingItems[T]:
+        return PendingItems({producer_id: [*items] for producer_id, items in self.pending.items()})
 
 
 @dataclass(slots=True)

@@ -2,8 +2,9 @@
 
 The partitions of `__consumer_offsets` are read from an hour ago on, and then as they grow, within bounds: if a
 partition has more than `MOST_RECORDS` to read, only the last ones are read, and `since_ms` says from when on nothing is
-missing. For commits, of which there are many, only the group is decoded. Times are by the coordinators' clocks.
-Reading requires READ on the topic; if that is missing, or the topic cannot be read, `unreadable_because` says so."""
+missing. For commits, of which there are many, only the group is decoded; those of a transaction are commits once its
+marker is written. Times are by the coordinators' clocks. Reading requires READ on the topic; if that is missing, or the
+topic cannot be read, `unreadable_because` says so."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ import struct
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -23,10 +24,11 @@ from kgm.client.transport.deadline import Deadline
 from kgm.java.partitions import partition_for
 from kgm.model.changes import rebalances_between
 from kgm.model.errors import DecodeError, KgmError
-from kgm.records.batch import RawRecord
+from kgm.records.batch import Batch
 from kgm.records.messages.group_metadata_value import GroupMetadataValue
 from kgm.records.record import decode_record
 from kgm.records.record_types import RecordType
+from kgm.records.transactions import PendingItems
 
 WINDOW_MS: Final = 3_600_000
 #: The most offsets of a partition that are read at a time.
@@ -68,9 +70,11 @@ _NOTHING: Final = LoggedGroup(None, None, None, 0, None, None)
 @dataclass(slots=True, kw_only=True)
 class _Partition:
     """position: the next offset to read; None before the first read. since_ms: from when on all records were read.
-    read_ms: when the partition was last read; None if the last read failed."""
+    read_ms: when the partition was last read; None if the last read failed. open: the groups with offsets in open
+    transactions."""
 
     position: int | None = None
+    open: PendingItems[bytes] = field(default_factory=PendingItems)
     since_ms: int = 0
     read_ms: int | None = None
 
@@ -169,40 +173,56 @@ class FleetLog:
                 break
             found = self._partitions.pop(number)
             self._partitions[number] = found  # at the end: the others come first next time
-            end, first, since_ms = ends[number], found.position, found.since_ms
+            end, first, since_ms, open_ = ends[number], found.position, found.since_ms, found.open.copy()
             if first is None or end < first:  # the topic was deleted and created again
                 first, since_ms = firsts.get(number, -1), now_ms - WINDOW_MS
                 first = end if first < 0 else first
+                open_.pending.clear()
             if end > first:
-                since_ms = self._read_partition(number, first, end, since_ms, deadline, connection)
+                since_ms = self._read_partition(number, first, end, since_ms, open_, deadline, connection)
             # Only now: after a failure, the same records are read again.
-            found.position, found.since_ms, found.read_ms = end, since_ms, now_ms
+            found.position, found.since_ms, found.read_ms, found.open = end, since_ms, now_ms, open_
 
     def _read_partition(
-        self, number: int, position: int, end: int, since_ms: int, deadline: Deadline, connection: BrokerConnection
-    ) -> int:
+        self, number: int, position: int, end: int, since_ms: int, open_: PendingItems[bytes], deadline: Deadline,
+        connection: BrokerConnection,
+    ) -> int:  # fmt: skip
         """Returns from when on nothing is missing."""
         first = max(position, end - MOST_RECORDS)
         is_cut = first > position
+        if is_cut:
+            open_.pending.clear()
         for fetched in partition_log.fetch_batches(connection, number, first, end, deadline):
             if is_cut:
                 since_ms, is_cut = fetched[0].max_timestamp, False
             for batch in fetched:
-                for row in () if batch.is_control else batch.records:
-                    if first <= row.offset < end:
-                        self._note(row, since_ms)
+                if not batch.is_control:
+                    self._note(batch, first, end, since_ms, open_)
+                elif first <= batch.base_offset < end:
+                    self._end_transaction(batch, open_)
         return since_ms
 
-    def _note(self, row: RawRecord, since_ms: int) -> None:
-        key, value = row.key, row.value
-        if key is None or value is None or len(key) < _KEY_HEAD.size:
-            return
-        kind, size = _KEY_HEAD.unpack_from(key)
-        group = key[_KEY_HEAD.size : _KEY_HEAD.size + size]
-        if kind in _COMMITS:
-            self._commits[group] = row.timestamp
-        elif kind in _REBALANCES:
-            self._note_rebalance(group, key, value, row.timestamp, since_ms)
+    def _end_transaction(self, batch: Batch, open_: PendingItems[bytes]) -> None:
+        ended = open_.end(batch)
+        if ended is not None and ended[0].is_committed:
+            self._commits |= dict.fromkeys(ended[1], ended[0].at_ms)
+
+    def _note(self, batch: Batch, first: int, end: int, since_ms: int, open_: PendingItems[bytes]) -> None:
+        committing: set[bytes] = set()
+        for row in batch.records:
+            key, value = row.key, row.value
+            if not first <= row.offset < end or key is None or value is None or len(key) < _KEY_HEAD.size:
+                continue
+            kind, size = _KEY_HEAD.unpack_from(key)
+            group = key[_KEY_HEAD.size : _KEY_HEAD.size + size]
+            if kind in _REBALANCES:
+                self._note_rebalance(group, key, value, row.timestamp, since_ms)
+            elif kind in _COMMITS and not batch.transactional:
+                self._commits[group] = row.timestamp
+            elif kind in _COMMITS:
+                committing.add(group)
+        for group in committing:
+            open_.add(batch, group)
 
     def _note_rebalance(self, group: bytes, key: bytes, value: bytes, at_ms: int, since_ms: int) -> None:
         try:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final, TypeAlias
 
@@ -37,6 +37,7 @@ from kgm.records.messages.group_metadata_value import GroupMetadataValue
 from kgm.records.messages.offset_commit_key import OffsetCommitKey
 from kgm.records.record import decode_record
 from kgm.records.record_types import RecordType
+from kgm.records.transactions import PendingItems, TransactionEnd
 
 #: The most bytes of the partition that are read back, plus one fetch.
 MAX_BYTES: Final = 16 << 20
@@ -55,11 +56,28 @@ _LEFT_EPOCHS: Final = (-1, -2)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitRecord:
-    """An offset commit. at_ms: when the coordinator wrote it, in ms since the epoch by its clock."""
+    """An offset commit. at_ms: when the coordinator wrote it, in ms since the epoch by its clock. A sign of life in any
+    case; in a transaction, it is a commit only once the transaction is committed. is_transactional: whether it is in a
+    transaction; end: the end of that, None while it is open."""
 
     at_ms: int
     topic: str
     partition: int
+    is_transactional: bool = False
+    end: TransactionEnd | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether its transaction is open."""
+        return self.is_transactional and self.end is None
+
+    @property
+    def committed_ms(self) -> int | None:
+        """Since when the offset counts, in ms of the coordinator's clock; None if its transaction is open, or was
+        aborted."""
+        if not self.is_transactional:
+            return self.at_ms
+        return self.end.at_ms if self.end is not None and self.end.is_committed else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,11 +104,12 @@ class RebalanceRecord:
 class MemberRecord:
     """A record that was caused by a heartbeat of a consumer group member. member_epoch: None if the record has none.
     is_revoking: whether it asks the member to give up partitions. rebalance_timeout_ms: how long the member has for
-    that, if the record says so."""
+    that, if the record says so. leader_epoch: of the partition, when it was written."""
 
     at_ms: int
     member_id: str
     member_epoch: int | None
+    leader_epoch: int = -1
     is_revoking: bool = False
     rebalance_timeout_ms: int | None = None
 
@@ -118,19 +137,44 @@ class _LogPosition:
 @dataclass(slots=True, kw_only=True)
 class _ReadRecords:
     """Records of the group, oldest first, the number of bytes that were read for all groups, and when the first of
-    them was written."""
+    them was written. transactions: the places in `records` of what open transactions wrote; first_ends: the first end
+    of a transaction of each producer, which also ends what the producer wrote before the first record."""
 
     records: list[ActivityRecord] = field(default_factory=list)
+    transactions: PendingItems[int] = field(default_factory=PendingItems)
+    first_ends: dict[int, TransactionEnd] = field(default_factory=dict)
     size: int = 0
     began_ms: int | None = None
+
+    def see_marker(self, batch: Batch) -> None:
+        """Note the end of a transaction. Raises DecodeError."""
+        ended = self.transactions.end(batch)
+        if ended is not None:
+            end, places = ended
+            self.first_ends.setdefault(batch.producer_id, end)
+            self._end(places, end)
+
+    def end_by(self, later: Mapping[int, TransactionEnd]) -> None:
+        """End open transactions with the first end of each producer in what follows these records."""
+        for producer_id, places in self.transactions.pending.items():
+            if producer_id in later:
+                self._end(places, later[producer_id])
+
+    def _end(self, places: Sequence[int], end: TransactionEnd) -> None:
+        for place in places:
+            commit = self.records[place]
+            assert isinstance(commit, CommitRecord)
+            self.records[place] = replace(commit, end=end)
 
 
 class GroupActivity:
     """The records of one group: first past records, then new ones. with_departures: include those of departing members
-    of consumer groups, which are not a sign of life."""
+    of consumer groups, which are not a sign of life. with_open: read back to the oldest open transaction, too."""
 
-    def __init__(self, cluster: AdminClient, group_id: str, *, with_departures: bool = False) -> None:
-        self._with_departures = with_departures
+    def __init__(
+        self, cluster: AdminClient, group_id: str, *, with_departures: bool = False, with_open: bool = False
+    ) -> None:
+        self._with_departures, self._with_open = with_departures, with_open
         self._cluster = cluster
         self._group_id = group_id
         self._keys = _KeyFilter(group_id)
@@ -144,12 +188,19 @@ class GroupActivity:
         #: From when on `read_back` has returned all records, in ms of the coordinator's clock: 0 if it has read the
         #: whole partition, None before it has read anything.
         self.known_since_ms: int | None = None
+        #: Whether `read_back` has read all that open transactions wrote.
+        self.has_read_open = False
         #: Whether the partition's leader changed while it was being read; the new leader restarts all sessions.
         self.has_moved = False
 
     def begin(self, deadline: Deadline) -> None:
         """Skip past records: `read_on` starts at the current end. Raises nothing: see `unreadable_because`."""
         self._try(self._begin, deadline)
+
+    def is_of_earlier_epoch(self, record: MemberRecord) -> bool:
+        """Whether an earlier coordinator wrote the record. Its timers ended with it: one that takes over starts all of
+        them again when it has read the log, before it writes anything, so by `epoch_began_ms`."""
+        return self._place is not None and record.leader_epoch < self._place.leader.epoch
 
     def _begin(self, place: _LogPosition, deadline: Deadline, connection: BrokerConnection) -> list[ActivityRecord]:
         place.position = partition_log.end_offset(connection, place.partition, deadline)
@@ -203,7 +254,10 @@ class GroupActivity:
     ) -> list[ActivityRecord]:  # fmt: skip
         start = partition_log.start_offset(connection, place.partition, deadline)
         end = place.position = partition_log.end_offset(connection, place.partition, deadline)
+        stable = partition_log.stable_offset(connection, place.partition, deadline) if self._with_open else end
+        self.has_read_open = stable >= end
         records: list[ActivityRecord] = []
+        ends: dict[int, TransactionEnd] = {}
         size = 0
         self.known_since_ms = 0 if start == end else None
         for first, window_end in partition_log.windows_back(start, end, _FIRST_WINDOW):
@@ -211,9 +265,12 @@ class GroupActivity:
                 break
             older = self._read(place, first, window_end, deadline, connection)
             size += older.size
+            older.end_by(ends)
+            ends |= older.first_ends
             records = older.records + records
             self.known_since_ms = 0 if first == start else older.began_ms
-            if enough(records):
+            self.has_read_open = first <= stable
+            if self.has_read_open and enough(records):
                 break
         return records
 
@@ -235,7 +292,9 @@ class GroupActivity:
                 if read.began_ms is None:
                     read.began_ms = batch.max_timestamp
                 if not batch.is_control:
-                    read.records += self._of_group(batch, first, end)
+                    self._add_records(read, batch, first, end)
+                elif first <= batch.base_offset < end:
+                    read.see_marker(batch)
                 if len(read.records) > MAX_RECORDS:
                     raise DecodeError(f"partition {place.partition} has more than {MAX_RECORDS} records of the group")
         return read
@@ -246,8 +305,8 @@ class GroupActivity:
             began = self.epoch_began_ms
             self.epoch_began_ms = batch.base_timestamp if began is None else min(began, batch.base_timestamp)
 
-    def _of_group(self, batch: Batch, first: int, end: int) -> list[ActivityRecord]:
-        records = []
+    def _add_records(self, read: _ReadRecords, batch: Batch, first: int, end: int) -> None:
+        """Add the group's records in a data batch."""
         for row in batch.records:
             if (
                 first <= row.offset < end
@@ -255,10 +314,12 @@ class GroupActivity:
                 and (row.value is not None or self._with_departures)
                 and self._keys.match(row.key)
             ):
-                record = _decode(row.key, row.value, row.timestamp)
-                if record is not None:
-                    records.append(record)
-        return records
+                record = _decode(row.key, row.value, row.timestamp, batch)
+                if record is None:
+                    continue
+                if isinstance(record, CommitRecord) and record.is_transactional:
+                    read.transactions.add(batch, len(read.records))
+                read.records.append(record)
 
 
 class _KeyFilter:
@@ -273,8 +334,8 @@ class _KeyFilter:
         return key[: self._size] in self._heads
 
 
-def _decode(key: bytes, value: bytes | None, at_ms: int) -> ActivityRecord | None:
-    """The decoded record; None if it cannot be decoded, or does not concern a member."""
+def _decode(key: bytes, value: bytes | None, at_ms: int, batch: Batch) -> ActivityRecord | None:
+    """The decoded record of a batch; None if it cannot be decoded, or does not concern a member."""
     try:
         record = decode_record(key, value)
     except DecodeError:
@@ -285,7 +346,9 @@ def _decode(key: bytes, value: bytes | None, at_ms: int) -> ActivityRecord | Non
         case _, None:
             return None
         case OffsetCommitKey() as commit, _:
-            return CommitRecord(at_ms=at_ms, topic=commit.topic, partition=commit.partition)
+            return CommitRecord(
+                at_ms=at_ms, topic=commit.topic, partition=commit.partition, is_transactional=batch.transactional
+            )
         case _, GroupMetadataValue() as group:
             return _rebalance(group, at_ms)
         case (
@@ -296,12 +359,12 @@ def _decode(key: bytes, value: bytes | None, at_ms: int) -> ActivityRecord | Non
                 return None
             return MemberRecord(
                 at_ms=at_ms, member_id=member.member_id, member_epoch=current.member_epoch,
-                is_revoking=bool(current.partitions_pending_revocation),
+                leader_epoch=batch.leader_epoch, is_revoking=bool(current.partitions_pending_revocation),
             )  # fmt: skip
         case ConsumerGroupMemberMetadataKey() as member, ConsumerGroupMemberMetadataValue() as joined:
             return MemberRecord(
                 at_ms=at_ms, member_id=member.member_id, member_epoch=None,
-                rebalance_timeout_ms=joined.rebalance_timeout_ms,
+                leader_epoch=batch.leader_epoch, rebalance_timeout_ms=joined.rebalance_timeout_ms,
             )  # fmt: skip
         case _:
             return None

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from kgm.client.requests import fetch_offsets
 from kgm.client.transport.brokers import BrokerNode, Brokers
 from kgm.client.transport.connection import BrokerConnection
 from kgm.client.transport.deadline import Deadline
@@ -207,6 +208,17 @@ def end_offset(connection: BrokerConnection, partition: int, deadline: Deadline)
 def end_offsets(connection: BrokerConnection, partitions: Sequence[int], deadline: Deadline) -> dict[int, int]:
     """Like `end_offset`, for several partitions. Raises KgmError."""
     return _offsets(connection, partitions, _LATEST, deadline)
+
+
+def stable_offset(connection: BrokerConnection, partition: int, deadline: Deadline) -> int:
+    """The offset of the first record of the oldest open transaction, the end offset if none is open. Raises
+    KgmError."""
+    stable, refused = fetch_offsets(connection, {OFFSETS_TOPIC: [partition]}, deadline, is_stable=True)
+    for error in refused.values():
+        raise error
+    if (OFFSETS_TOPIC, partition) not in stable:
+        raise DecodeError(f"the response of a broker does not contain partition {partition} of {OFFSETS_TOPIC}")
+    return stable[OFFSETS_TOPIC, partition]
 
 
 def start_offset(connection: BrokerConnection, partition: int, deadline: Deadline) -> int:
