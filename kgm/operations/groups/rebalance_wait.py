@@ -47,8 +47,9 @@ class WaitPhase(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GenerationMember:
     """A member according to the group's log: of the last generation, or of a consumer group. Timeouts are in ms.
-    idle_ms: how long it has committed nothing; asked_at_ms: when it was asked to give up what it still holds. None: not
-    known."""
+    idle_ms: how long it has committed nothing; asked_at_ms: when it was asked to give up what it still holds.
+    is_asked_again: another coordinator has taken over since, and gives it that time again, from asked_at_ms on at the
+    latest. None: not known."""
 
     member_id: str
     group_instance_id: str | None = None
@@ -56,6 +57,7 @@ class GenerationMember:
     rebalance_timeout_ms: int | None = None
     idle_ms: int | None = None
     asked_at_ms: int | None = None
+    is_asked_again: bool = False
 
     @property
     def identity(self) -> str:
@@ -66,7 +68,8 @@ class GenerationMember:
 class AwaitedMember:
     """A member that the others may be waiting for. holds: partitions that it must give up. session_timeout_ms: it is
     removed after this long without a heartbeat; limit_ms: it is removed after this long even if it sends heartbeats;
-    fenced_at_ms: the latest time of that, in ms since the epoch by the coordinator's clock. None: not known."""
+    fenced_at_ms: the latest time of that, in ms since the epoch by the coordinator's clock. None: not known.
+    is_asked_again: limit_ms began again when another coordinator took over."""
 
     identity: str
     member_id: str
@@ -77,6 +80,7 @@ class AwaitedMember:
     epoch: int | None = None
     holds: Partitions = field(default_factory=dict)
     fenced_at_ms: int | None = None
+    is_asked_again: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,9 +161,11 @@ def _line(one: AwaitedMember, phase: WaitPhase) -> str:
         case _ if not one.holds:
             then = "it takes over its part of the new assignment with its next heartbeats"
         case _ if one.fenced_at_ms is not None:
-            then = f"if it is alive and does not give them up, it is fenced at {rfc3339(one.fenced_at_ms)}"
+            at = "by" if one.is_asked_again else "at"
+            then = f"if it is alive and does not give them up, it is fenced {at} {rfc3339(one.fenced_at_ms)}"
         case _:
-            then = f"if it is alive and does not give them up, it is fenced {limit} after it is asked to"
+            since = "its coordinator took over" if one.is_asked_again else "it is asked to"
+            then = f"if it is alive and does not give them up, it is fenced {limit} after {since}"
     return f"{one.identity}: {'; '.join([*parts, then])}"
 
 
@@ -239,7 +245,7 @@ def _reconciling(
     awaited = [_holder(one, known.get(one.member_id), group.session_timeout_ms) for one in behind(group)]
     awaited.sort(key=lambda one: (not one.holds, natural(one.identity)))
     holders = [one for one in awaited if one.holds]
-    limits = [one.limit_ms for one in holders if one.limit_ms is not None]
+    limits = [one.limit_ms for one in holders if one.limit_ms is not None and not one.is_asked_again]
     return RebalanceWait(
         group_id=group.group_id,
         phase=WaitPhase.RECONCILE,
@@ -264,6 +270,7 @@ def _holder(member: MemberSnapshot, known: GenerationMember | None, session_time
         epoch=member.member_epoch,
         holds={} if member.target_assignment is None else less(member.assignment, member.target_assignment),
         fenced_at_ms=None if limit_ms is None or asked_at_ms is None else asked_at_ms + limit_ms,
+        is_asked_again=known is not None and known.is_asked_again,
     )
 
 
@@ -290,7 +297,7 @@ def read_rebalance_wait(
     if group.type != "classic":
         ids = {one.member_id for one in wait.awaited}
         records = activity.read_back(lambda read: ids <= {*_timeouts(read)}, deadline)
-        return rebalance_wait(group, _reconciling_members(records, ids), seen_for_ms=seen_for_ms)
+        return rebalance_wait(group, _reconciling_members(activity, records, ids), seen_for_ms=seen_for_ms)
     records = activity.read_back(lambda read: any(isinstance(one, RebalanceRecord) for one in read), deadline)
     latest = next((one for one in reversed(records) if isinstance(one, RebalanceRecord)), None)
     if latest is None:
@@ -320,18 +327,24 @@ def _timeouts(records: Sequence[ActivityRecord]) -> dict[str, int]:
     }
 
 
-def _reconciling_members(records: Sequence[ActivityRecord], ids: Collection[str]) -> list[GenerationMember]:
+def _reconciling_members(
+    activity: GroupActivity, records: Sequence[ActivityRecord], ids: Collection[str]
+) -> list[GenerationMember]:
     """The members of a consumer group with these ids, with what its log has about them."""
     timeouts = _timeouts(records)
     epochs = {one.member_id: one for one in records if isinstance(one, MemberRecord) and one.member_epoch is not None}
-    return [
-        GenerationMember(
-            member_id=member_id,
-            rebalance_timeout_ms=timeouts.get(member_id),
-            asked_at_ms=epochs[member_id].at_ms if member_id in epochs and epochs[member_id].is_revoking else None,
-        )
-        for member_id in ids
-    ]
+
+    def known(member_id: str) -> GenerationMember:
+        last = epochs.get(member_id)
+        is_asked = last is not None and last.is_revoking
+        is_again = last is not None and activity.is_of_earlier_epoch(last)
+        asked_at_ms = None if last is None else activity.epoch_began_ms if is_again else last.at_ms
+        return GenerationMember(
+            member_id=member_id, rebalance_timeout_ms=timeouts.get(member_id),
+            asked_at_ms=asked_at_ms if is_asked else None, is_asked_again=is_asked and is_again,
+        )  # fmt: skip
+
+    return [known(member_id) for member_id in ids]
 
 
 def _idle_ms(owned: Partitions, commits: dict[tuple[str, int], int], since_ms: int, now_ms: int) -> int | None:
