@@ -153,10 +153,11 @@ def prepare(
     with phase("looking for commits"):
         watch_for(cluster, [*watches.values()], request.window_ms or 0, clock=clock)
     cluster.go_on()
+    warnings = _warnings(cluster, targets, selection.unseen, is_of_offsets=request.is_of_offsets)
     prepared = PreparedDeletion(
         request=request, targets=tuple(targets), errors=tuple(errors), watches=watches,
         idleness={one: watches[one.group_id].verdict(one.topic) for one in targets if one.group_id in watches},
-        warnings=tuple(_warnings(cluster, targets, selection.unseen, is_of_offsets=request.is_of_offsets)),
+        warnings=(*warnings, *(_warnings_of_open(targets, watches) if request.assume_idle else ())),
     )  # fmt: skip
     return replace(prepared, refusal=_refusal(prepared))
 
@@ -205,6 +206,15 @@ def _warnings(
     if unread:
         warnings.append(f"the committed offsets of group {some(sorted(unread))} could not be read")
     return warnings
+
+
+def _warnings_of_open(targets: Sequence[DeletionTarget], watches: Mapping[str, IdleWatch]) -> list[str]:
+    watched = [(one, watches[one.group_id]) for one in targets if one.group_id in watches]
+    return [
+        f"{one.id}: {why}: what it has not committed yet is deleted too"
+        for one, watch in watched
+        if watch.is_readable and (why := watch.why_open(one.topic)) is not None
+    ]
 
 
 def _refusal(prepared: PreparedDeletion) -> RefusedError | None:

@@ -1,7 +1,8 @@
 """Whether a group, or its committed offsets for a topic, are idle.
 
 The log of the group's coordinator has each commit with the time at which the coordinator wrote it, including commits
-without a member: a consumer that assigns its own partitions commits to a group that is always empty. Where the log
+without a member: a consumer that assigns its own partitions commits to a group that is always empty. Offsets in
+a transaction are in use while it is open, however old they are: it may still commit them. Where the log
 cannot be read, kgm polls the committed offsets: if records are waiting and no offset changes, nothing is being
 committed. If no records are waiting, nothing is known, because a commit of the same offset changes nothing.
 
@@ -20,6 +21,7 @@ from kgm.client.offsets_topic.member_activity import ActivityRecord, CommitRecor
 from kgm.client.requests import Offsets
 from kgm.model.snapshot import GroupSnapshot
 from kgm.text.durations import show_age
+from kgm.text.names import in_order
 from kgm.text.wording import some
 
 
@@ -64,8 +66,9 @@ class IdleWatch:
     ) -> None:  # fmt: skip
         self._cluster, self._group_id, self._topics, self._idle_ms = cluster, group.group_id, topics, idle_ms
         self._now_ms = now_ms
-        self._activity = GroupActivity(cluster, group.group_id)
+        self._activity = GroupActivity(cluster, group.group_id, with_open=True)
         self._last: dict[str | None, ActivityRecord] = {}
+        self._open: dict[str | None, list[CommitRecord]] = {}
         self._waiting_since_ms: dict[str | None, float] = {}
         self._committed: Offsets = committed_of(group)
         self._disturbed: dict[str | None, str] = {}
@@ -90,7 +93,13 @@ class IdleWatch:
         return [(one.topic, one) for one in records if isinstance(one, CommitRecord) and one.topic in self._topics]
 
     def _note(self, records: Sequence[ActivityRecord]) -> None:
-        self._last.update(self._last_of(records))
+        for subject, record in self._last_of(records):
+            before = self._last.get(subject)
+            # A commit counts from the end of its transaction on, which may be after later records.
+            if before is None or _used_ms(record) >= _used_ms(before):
+                self._last[subject] = record
+            if isinstance(record, CommitRecord) and record.is_open:
+                self._open.setdefault(subject, []).append(record)
 
     @property
     def is_readable(self) -> bool:
@@ -140,6 +149,12 @@ class IdleWatch:
         if topic in self._disturbed:
             return Idleness(verdict=IdleVerdict.ACTIVE, evidence=(self._disturbed[topic],))
         last, since_ms = self._last.get(topic), self._activity.known_since_ms
+        if self.is_readable and last is not None and now_ms - _used_ms(last) < self._idle_ms:
+            return self._by_age(last, now_ms)
+        if self.is_readable and (why := self.why_open(topic)) is not None:
+            return Idleness(
+                verdict=IdleVerdict.UNKNOWN, evidence=(why,), last_ms=None if last is None else _used_ms(last)
+            )
         if self.is_readable and last is not None:
             return self._by_age(last, now_ms)
         if self.is_readable and since_ms is not None and since_ms <= now_ms - self._idle_ms:
@@ -147,15 +162,29 @@ class IdleWatch:
             return Idleness(verdict=IdleVerdict.IDLE, evidence=(f"{back} (the coordinator's log)",))
         return self._by_waiting(topic, now_ms)
 
+    def why_open(self, topic: str | None) -> str | None:
+        """Which offsets are in an open transaction that may still commit them, in words; None if there are none."""
+        mine = self._open.get(topic)
+        if mine:
+            names = some(in_order({f"{one.topic}-{one.partition}" for one in mine}))
+            ago = show_age(self._now_ms() - mine[-1].at_ms)
+            return f"a transaction is open with offsets of {names}, written {ago} ago (the coordinator's log)"
+        if not self._activity.has_read_open:
+            return "an open transaction began before what could be read of its log"
+        return None
+
     def _by_age(self, last: ActivityRecord, now_ms: float) -> Idleness:
-        age_ms = now_ms - last.at_ms
+        age_ms = now_ms - _used_ms(last)
         verdict = IdleVerdict.IDLE if age_ms >= self._idle_ms else IdleVerdict.ACTIVE
         words = f"{self._words(last)} (the coordinator's log)"
-        return Idleness(verdict=verdict, evidence=(words,), last_ms=last.at_ms)
+        return Idleness(verdict=verdict, evidence=(words,), last_ms=_used_ms(last))
 
     def _words(self, record: ActivityRecord) -> str:
-        ago = f"{show_age(self._now_ms() - record.at_ms)} ago"
+        ago = f"{show_age(self._now_ms() - _used_ms(record))} ago"
         match record:
+            case CommitRecord(committed_ms=None):
+                state = "is open" if record.is_open else "was aborted"
+                return f"a transaction that {state} wrote an offset of {record.topic}-{record.partition} {ago}"
             case CommitRecord():
                 return f"its last commit was {ago}, of {record.topic}-{record.partition}"
             case RebalanceRecord(generation=0) if not record.members:  # a consumer has asked for a member id
@@ -179,6 +208,12 @@ class IdleWatch:
         watched = f"records wait, and no offset changed for the {show_age(watched_ms)} that kgm watched"
         seen = [] if since_ms is None else [watched]
         return Idleness(verdict=IdleVerdict.UNKNOWN, evidence=("the time of its last commit is not known", why, *seen))
+
+
+def _used_ms(record: ActivityRecord) -> int:
+    """When the record shows that the group was in use, in ms of the coordinator's clock."""
+    committed_ms = record.committed_ms if isinstance(record, CommitRecord) else None
+    return record.at_ms if committed_ms is None else committed_ms
 
 
 def _is_without_members(record: ActivityRecord) -> bool:

@@ -90,14 +90,14 @@ class Writer:
         )
         return self.ask(request, version=version).error_code
 
-    def commit_offset(self, offset, group="g", *, version=3, to=None, epoch=None):
-        row = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=offset, committed_metadata="")
+    def commit_offset(self, offset, group="g", *, version=3, to=None, epoch=None, topic="t", partition=0):
+        row = TxnOffsetCommitRequestPartition(partition_index=partition, committed_offset=offset, committed_metadata="")
         request = TxnOffsetCommitRequest(
             transactional_id=self.name,
             group_id=group,
             producer_id=self.id,
             producer_epoch=self.epoch if epoch is None else epoch,
-            topics=[TxnOffsetCommitRequestTopic(name="t", partitions=[row])],
+            topics=[TxnOffsetCommitRequestTopic(name=topic, partitions=[row])],
         )
         answer = self.driver.ask(request, version=version, to=to or self.to)
         return answer.topics[0].partitions[0].error_code
