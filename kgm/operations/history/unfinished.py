@@ -5,10 +5,12 @@ A classic group writes nothing when a rebalance begins: only a live coordinator 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from kgm.history.facts.consumer_state import LoggedMemberState
 from kgm.history.row_parts import TopicIdPartitions
-from kgm.history.rows import GroupEpochRow, MemberStateRow
+from kgm.history.rows import CommitRow, GroupEpochRow, MemberStateRow, TableRow
 from kgm.model.assignment import Partitions
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.model.uuids import uuid_text
@@ -16,6 +18,15 @@ from kgm.operations.groups.rebalance_wait import GenerationMember, RebalanceWait
 from kgm.operations.history.source import History
 
 _LEFT = (LoggedMemberState.AWAY, LoggedMemberState.GONE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Commit(TableRow):
+    """The columns of a commit that show when another coordinator had taken over."""
+
+    table: ClassVar[str] = CommitRow.table
+    timestamp: int
+    leader_epoch: int | None = None
 
 
 def logged_wait(history: History, group_id: str) -> RebalanceWait | None:
@@ -36,7 +47,12 @@ def logged_wait(history: History, group_id: str) -> RebalanceWait | None:
         assignment_epoch=next(assigned, 0),
         members=tuple(_member(row, names, epochs[-1].epoch) for row in present),
     )  # fmt: skip
-    return rebalance_wait(group, [_known(row) for row in present])
+    since_ms = min((row.timestamp for row in present if row.pending), default=None)
+    commits = () if since_ms is None else history.tables.rows(_Commit, replace(rows, since_ms=since_ms))
+    records: list[_Commit | GroupEpochRow | MemberStateRow] = [*commits, *epochs, *states]
+    newest = max((row.leader_epoch for row in records if row.leader_epoch is not None), default=-1)
+    began_ms = min((row.timestamp for row in records if row.leader_epoch == newest), default=None)
+    return rebalance_wait(group, [_known(row, newest, began_ms) for row in present])
 
 
 def _member(row: MemberStateRow, names: Mapping[bytes, str], epoch: int) -> MemberSnapshot:
@@ -55,8 +71,11 @@ def _partitions(rows: Iterable[TopicIdPartitions] | None, names: Mapping[bytes, 
     return {names.get(one.topic_id, f"id {uuid_text(one.topic_id)}"): one.partitions for one in rows or ()}
 
 
-def _known(row: MemberStateRow) -> GenerationMember:
+def _known(row: MemberStateRow, newest: int, began_ms: int | None) -> GenerationMember:
+    """newest: the leader epoch of the last coordinator; began_ms: when it first wrote something for the group."""
+    is_again = bool(row.pending) and row.leader_epoch is not None and row.leader_epoch < newest
     return GenerationMember(
         member_id=row.member_id, group_instance_id=row.group_instance_id,
-        rebalance_timeout_ms=row.rebalance_timeout_ms, asked_at_ms=row.timestamp if row.pending else None,
+        rebalance_timeout_ms=row.rebalance_timeout_ms, is_asked_again=is_again,
+        asked_at_ms=None if not row.pending else began_ms if is_again else row.timestamp,
     )  # fmt: skip
