@@ -114,6 +114,11 @@ def test_every_format(groups):
     assert kgm("doctor", "ill", "-b", groups, "-o", "name").out.splitlines()[0] == "ill/unowned-partitions"
 
 
+def test_where_no_group_could_be_examined_there_are_not_said_to_be_no_findings(groups):
+    run = kgm("doctor", "no-such-group", "-b", groups)
+    assert (run.code, run.out.splitlines()) == (3, ["no group could be examined"])
+
+
 def test_groups_that_cannot_be_examined(groups, tmp_path):
     both = kgm("doctor", "healthy", "no-such-group", "-b", groups)
     assert both.code == 7
