@@ -85,8 +85,8 @@ def delete_groups(
 
     kgm deletes a group only if it is a group of consumers, has no members, and has committed nothing for --idle-for.
     The log of its coordinator shows that (READ on __consumer_offsets), even for consumers that assign partitions to
-    themselves and are not members. A group that is not known to be idle is deleted only with --assume-idle. One group
-    that kgm refuses to delete stops the whole batch.
+    themselves and are not members. A group that is not known to be idle, or has offsets in an open transaction, is
+    deleted only with --assume-idle. One group that kgm refuses to delete stops the whole batch.
 
     Consumers that restart in a deleted group start at the position that their auto.offset.reset gives. The deleted
     offsets are in the audit log. kgm does not reset offsets: kafka-consumer-groups.sh --reset-offsets does."""
