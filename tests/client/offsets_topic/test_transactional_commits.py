@@ -9,19 +9,38 @@ from types import SimpleNamespace
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from kgm.client import connect
 from kgm.client.lag_times import latest_commits
 from kgm.client.offsets_topic import member_activity
 from kgm.client.offsets_topic.fleet_log import FleetLog
 from kgm.client.offsets_topic.member_activity import GroupActivity
-from tests.client.offsets_topic.test_fleet_log import TOPIC, broker, cluster  # noqa: F401  (fixtures)
+from kgm.server import serve_in_thread
 from tests.kafka.records import commit
 from tests.waiting import until
 
+TOPIC = "transactional-commits"
 PATIENCE_S = 30
 
 
+@pytest.fixture(scope="module", params=["embedded", pytest.param("kafka", marks=pytest.mark.kafka)])
+def broker(request):
+    if request.param == "embedded":
+        with serve_in_thread(topics={TOPIC: 2}) as server:
+            yield server
+    else:
+        kafka = request.getfixturevalue("kafka")
+        kafka.create_topics({TOPIC: 2})
+        yield kafka
+
+
 @pytest.fixture
-def group(broker):  # noqa: F811
+def cluster(broker):
+    with connect(broker.bootstrap, timeout_ms=60_000) as connected:
+        yield connected
+
+
+@pytest.fixture
+def group(broker):
     """A group that has committed, and a transactional producer that commits for it."""
     name = f"tx-{uuid.uuid4().hex[:8]}"
     commit(broker.bootstrap, name, (TOPIC, 0, 1))
@@ -40,7 +59,7 @@ def group(broker):  # noqa: F811
     consumer.close()
 
 
-def commits(cluster, group):  # noqa: F811
+def commits(cluster, group):
     """When each partition was last committed, as the group's own log and the log of all groups have it."""
     activity, fleet = GroupActivity(cluster, group.name), FleetLog(cluster)
     found = latest_commits(activity.read_back(lambda _: False, cluster.deadline))
@@ -50,7 +69,7 @@ def commits(cluster, group):  # noqa: F811
 
 
 @pytest.mark.parametrize("window", [1, member_activity._FIRST_WINDOW])
-def test_an_offset_is_committed_when_its_transaction_is(cluster, group, window, monkeypatch):  # noqa: F811
+def test_an_offset_is_committed_when_its_transaction_is(cluster, group, window, monkeypatch):
     """window: with 1, an offset and its marker are read in different steps."""
     monkeypatch.setattr(member_activity, "_FIRST_WINDOW", window)
     before = commits(cluster, group)
@@ -74,7 +93,7 @@ def test_an_offset_is_committed_when_its_transaction_is(cluster, group, window, 
     assert last_ms >= sent_ms - 1
 
 
-def test_a_log_that_is_read_on_has_the_end_of_what_it_saw_begin(cluster, group):  # noqa: F811
+def test_a_log_that_is_read_on_has_the_end_of_what_it_saw_begin(cluster, group):
     log = FleetLog(cluster)
     group.send(5)
     log.read(cluster.deadline)
@@ -90,7 +109,7 @@ def test_a_log_that_is_read_on_has_the_end_of_what_it_saw_begin(cluster, group):
     assert until(committed_ms, "it is not committed", accept=lambda ms: ms != before_ms) >= sent_ms - 1
 
 
-def test_what_is_not_committed_is_a_sign_of_life(cluster, group):  # noqa: F811
+def test_what_is_not_committed_is_a_sign_of_life(cluster, group):
     activity = GroupActivity(cluster, group.name)
     activity.begin(cluster.deadline)
     group.send(5)
@@ -99,7 +118,7 @@ def test_what_is_not_committed_is_a_sign_of_life(cluster, group):  # noqa: F811
     group.producer.abort_transaction(PATIENCE_S)
 
 
-def test_the_oldest_open_transaction_is_read_too(broker, cluster, group, monkeypatch):  # noqa: F811
+def test_the_oldest_open_transaction_is_read_too(broker, cluster, group, monkeypatch):
     monkeypatch.setattr(member_activity, "_FIRST_WINDOW", 1)
     group.send(5)
     commit(broker.bootstrap, group.name, (TOPIC, 1, 2))
