@@ -21,6 +21,8 @@ class MemberResult(OneResult):
 
     target: Target
     liveness: Liveness = NO_MEMBER
+    #: Whether it was `returned` by a new coordinator, which does not know of its removal, and not by its process.
+    is_kept: bool = False
 
     @property
     def partitions_freed(self) -> Partitions:
@@ -148,6 +150,7 @@ def _outcome(seen: _Evidence, liveness: Mapping[str, Liveness]) -> MemberResult:
     return MemberResult(
         target=seen.target, result=result, liveness=_of(seen.target.member, liveness), error=error, note=note,
         in_doubt=seen.in_doubt and not seen.was_left_alone,
+        is_kept=result is Result.RETURNED and seen.is_there and not seen.is_consumer,
     )  # fmt: skip
 
 
@@ -249,7 +252,10 @@ def _still_there(seen: _Evidence) -> str:
     member of a classic group gets a new one."""
     if seen.is_consumer:
         return "its process is alive: it joined again"
-    return "the broker answered that it was removed, and it is still in the group: the coordinator may have moved"
+    return (
+        "the broker answered that it was removed, but then the coordinator moved, and the new one still has it under "
+        f"the same member id; {seen.again}"
+    )
 
 
 def _not_sent(seen: _Evidence) -> Judgement:

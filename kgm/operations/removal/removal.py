@@ -99,20 +99,29 @@ class PreparedRemoval(PreparedChange[MemberResult]):
         removed = sum(one.result is Result.REMOVED for one in results)
         rest = [one for one in results if one.result not in (Result.REMOVED, Result.PLANNED)]
         group_id = self.request.group_id
-        returned = sum(one.result is Result.RETURNED for one in results)
+        kept = sum(one.is_kept for one in results)
+        returned = sum(one.result is Result.RETURNED for one in results) - kept
         if is_dry_run and not rest:
             message = f"not all that was named is in group {group_id!r}"
         elif is_dry_run:
             message = f"{len(rest)} of {len(results)} members of group {group_id!r} would not be removed"
         elif returned:
             message = f"{returned} of {len(results)} members of group {group_id!r} came back"
+        elif kept:
+            message = (
+                f"{kept} of {len(results)} members of group {group_id!r} are still there: the coordinator moved before "
+                "their removal was complete"
+            )
         elif removed:
             message = f"{removed} of {len(results)} members of group {group_id!r} were removed"
         elif code == PartialError.exit_code:
             message = f"the outcome is unknown for members of group {group_id!r}"
         else:
             message = f"nothing was removed from group {group_id!r}"
-        return summary_of(message, code, rest, self.errors, group_id)
+        error = summary_of(message, code, rest, self.errors, group_id)
+        if kept:
+            error.hint = "run the command again: the new coordinator does not know of the removal"
+        return error
 
 
 # -- before ------------------------------------------------------------------------------------------------------------

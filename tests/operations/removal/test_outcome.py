@@ -78,6 +78,19 @@ def test_what_became_of_it(code, doubt, after, wanted):
         assert "member a-2" in one.note
 
 
+def test_a_member_that_the_new_coordinator_still_has_did_not_come_back():
+    """A coordinator answers before the rebalance has ended. Its successor has the members of the last rebalance, with
+    their member ids; a static member that joins again gets a new one."""
+    one, _ = result_of(ErrorCode.NONE, STILL)
+    assert one.note == (
+        "the broker answered that it was removed, but then the coordinator moved, and the new one still has it under the "
+        "same member id; running the command again is safe"
+    )
+    assert one.is_kept
+    assert not result_of(ErrorCode.NONE, BACK)[0].is_kept
+    assert not result_of(ErrorCode.NONE, STILL, kind="consumer")[0].is_kept
+
+
 @pytest.mark.parametrize(("code", "doubt"), [(code, doubt) for code, doubt, _ in TABLE])
 def test_what_nobody_has_seen_is_not_said(code, doubt):
     """Without a description nothing is removed, absent or another's: the reason is told, and the exit code is not 0."""
