@@ -354,12 +354,27 @@ def fetch_stated_settings(
 ) -> dict[str, str | None]:
     """Like `fetch_broker_settings`, with None for settings that the broker has but does not show: secrets, and those
     that only its plugins know. Raises KgmError (DESCRIBE_CONFIGS on the cluster)."""
+    return _fetch_settings(connection, 4, str(broker_id), names, f"broker {broker_id}", deadline)
+
+
+def fetch_topic_settings(
+    connection: BrokerConnection, topic: str, names: list[str], deadline: Deadline
+) -> dict[str, str | None]:
+    """Effective settings of a topic, by name, if the broker has them. Raises KgmError (DESCRIBE_CONFIGS on the
+    topic)."""
+    return _fetch_settings(connection, 2, topic, names, f"topic {topic}", deadline)
+
+
+def _fetch_settings(
+    connection: BrokerConnection, resource_type: int, resource_name: str, names: list[str], what: str,
+    deadline: Deadline,
+) -> dict[str, str | None]:  # fmt: skip
+    """Settings of one resource (Kafka: ConfigResource.Type). what: the resource in words."""
     from kgm.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
     from kgm.protocol.messages.describe_configs_response import DescribeConfigsResponse
 
-    broker_resource = 4
     resource = DescribeConfigsResource(
-        resource_type=broker_resource, resource_name=str(broker_id), configuration_keys=names
+        resource_type=resource_type, resource_name=resource_name, configuration_keys=names
     )
     version = connection.version(ApiKey.DESCRIBE_CONFIGS)
     request = DescribeConfigsRequest(resources=[resource])
@@ -367,7 +382,7 @@ def fetch_stated_settings(
     for row in answer.results:
         if row.error_code:
             raise from_code(
-                row.error_code, f"the settings of broker {broker_id} cannot be read", broker=str(connection.address),
+                row.error_code, f"the settings of {what} cannot be read", broker=str(connection.address),
                 api="DescribeConfigs", operation="DESCRIBE_CONFIGS", text=row.error_message,
             )  # fmt: skip
     return {config.name: config.value for row in answer.results for config in row.configs if config.name in names}
@@ -387,4 +402,5 @@ __all__ = [
     "fetch_session_timeouts",
     "fetch_share_offsets",
     "fetch_stated_settings",
+    "fetch_topic_settings",
 ]  # fmt: skip

@@ -171,7 +171,9 @@ def table(seen):
         "refuses (6).", "",
         "DESCRIBE_CONFIGS on the cluster is optional too: with it `simulate-bounce` and `doctor` know the broker's limits and,",
         "on Kafka 3.7 to 3.9, which coordinator it runs. Without it they say that they assume defaults. With it",
-        "`remove-members` knows the default assignor of consumer groups, which otherwise is taken to be `uniform`.", "",
+        "`remove-members` knows the default assignor of consumer groups, which otherwise is taken to be `uniform`.",
+        "DESCRIBE_CONFIGS on `__consumer_offsets` shows `remove-members` and `doctor` whether commits can be written while",
+        "replicas of it are not in sync ([guard.md](guard.md)).", "",
         "Exit codes by login, in the order of the columns above:", "",
         f"| command | {' | '.join(LOGINS)} |", f"|---|{'---|' * len(LOGINS)}",
     ]  # fmt: skip

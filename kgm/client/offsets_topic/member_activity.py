@@ -19,7 +19,8 @@ from typing import Final, TypeAlias
 from kgm.client.admin_client import AdminClient
 from kgm.client.failures import is_temporary
 from kgm.client.offsets_topic import partition_log
-from kgm.client.offsets_topic.partition_log import PartitionLeader
+from kgm.client.offsets_topic.partition_log import OffsetsTopic, PartitionLeader
+from kgm.client.offsets_topic.writability import Writability, writability
 from kgm.client.transport.connection import BrokerConnection
 from kgm.client.transport.deadline import Deadline
 from kgm.java.partitions import partition_for
@@ -192,6 +193,9 @@ class GroupActivity:
         self.has_read_open = False
         #: Whether the partition's leader changed while it was being read; the new leader restarts all sessions.
         self.has_moved = False
+        #: Whether the last `read_on` found new records of any group in the partition.
+        self.has_grown = False
+        self._topic: OffsetsTopic | None = None
 
     def begin(self, deadline: Deadline) -> None:
         """Skip past records: `read_on` starts at the current end. Raises nothing: see `unreadable_because`."""
@@ -215,6 +219,13 @@ class GroupActivity:
         """The group's records since the last call, oldest first. Raises nothing: see `unreadable_because`."""
         return self._try(self._read_on, deadline)
 
+    def writability(self, deadline: Deadline) -> Writability | None:
+        """Whether the partition took records when it was last read; None if it has not been read."""
+        if self._topic is None or self._place is None:
+            return None
+        number = self._place.partition
+        return writability(self._cluster.brokers, self._topic, [number], deadline).get(number)
+
     def _try(
         self, read: Callable[[_LogPosition, Deadline, BrokerConnection], list[ActivityRecord]], deadline: Deadline
     ) -> list[ActivityRecord]:
@@ -234,7 +245,7 @@ class GroupActivity:
 
     def _look_up(self, deadline: Deadline) -> _LogPosition:
         """The group's partition and its current leader. Raises KgmError."""
-        topic = partition_log.look_up(self._cluster.brokers, deadline)
+        topic = self._topic = partition_log.look_up(self._cluster.brokers, deadline)
         number = partition_for(self._group_id, topic.partition_count)
         leader = topic.leaders.get(number)
         if leader is None:
@@ -278,6 +289,7 @@ class GroupActivity:
         end = partition_log.end_offset(connection, place.partition, deadline)
         place.position = min(place.position, end)  # smaller after the topic was deleted and created again
         fresh = self._read(place, place.position, end, deadline, connection)
+        self.has_grown = end > place.position
         place.position = end
         return fresh.records
 

@@ -62,11 +62,21 @@ class PartitionLeader:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Replicas:
+    """How many replicas a partition has, and how many of them are in sync."""
+
+    count: int
+    in_sync: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetsTopic:
-    """partition_count: of the topic; leaders: by partition, except for partitions that have none now."""
+    """partition_count: of the topic; leaders: by partition, except for partitions that have none now; replicas: by
+    partition."""
 
     partition_count: int
     leaders: Mapping[int, PartitionLeader]
+    replicas: Mapping[int, Replicas]
 
 
 def look_up(brokers: Brokers, deadline: Deadline, *, name: str = OFFSETS_TOPIC) -> OffsetsTopic:
@@ -90,7 +100,11 @@ def look_up(brokers: Brokers, deadline: Deadline, *, name: str = OFFSETS_TOPIC) 
         for row in topic.partitions
         if row.leader_id in by_id
     }
-    return OffsetsTopic(partition_count=len(topic.partitions), leaders=leaders)
+    replicas = {
+        row.partition_index: Replicas(count=len(row.replica_nodes), in_sync=len(row.isr_nodes))
+        for row in topic.partitions
+    }
+    return OffsetsTopic(partition_count=len(topic.partitions), leaders=leaders, replicas=replicas)
 
 
 def unauthorized(name: str = OFFSETS_TOPIC) -> AuthorizationError:

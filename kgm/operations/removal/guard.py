@@ -105,6 +105,8 @@ class GuardWatch:
         self._replaced: set[str] = set()
         self._seen = {member.member_id for member in group.members}
         self._missing: list[str] = []
+        #: When the group's log was last seen to take records.
+        self._writable_s = self._began_s
         self._committed = {
             (row.topic, row.partition): row.committed
             for row in group.offsets
@@ -298,6 +300,17 @@ class GuardWatch:
         elif self._activity.has_moved:
             self._activity.has_moved = False
             self._disturb("the coordinator moved while kgm watched")
+        self._see_writability(now_s)
+
+    def _see_writability(self, now_s: float) -> None:
+        """Note whether commits can be written: if not, that nobody commits proves nothing."""
+        log = self._activity.writability(self._cluster.deadline)
+        if log is None:
+            return
+        if log.takes_records or (log.takes_records is None and self._activity.has_grown):
+            self._writable_s = now_s
+        for one in self._observations.values():
+            one.see_writability(log, self._writable_s, now_s)
 
     def _see_heartbeats_without_commits(self) -> None:
         """Note members that send heartbeats without committing: if a member is still in the group more than a session

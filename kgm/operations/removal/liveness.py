@@ -8,7 +8,8 @@ No Kafka API shows when a member last sent a heartbeat. Only this can be observe
   no commit for at least five times its own commit interval, which the group's log shows, and nothing indicates that it
   still sent heartbeats.
 - `unknown`: everything else. Evidence that is not available (a rebalance in progress, an old broker, no permission, a
-  coordinator that has just moved) is reported as missing; it never counts as evidence that a member has stopped.
+  coordinator that has just moved) is reported as missing; it never counts as evidence that a member has stopped. Nor
+  does silence while the group's partition of `__consumer_offsets` takes no records: nobody can commit then.
 
 Only times from kgm's own clock or the coordinator's count. The timestamps of records come from their producers
 (CreateTime): a record that a mirror or a replay has just written can be years old. Nor does the distance to the end of
@@ -30,6 +31,7 @@ from kgm.client.offsets_topic.member_activity import (
     MemberRecord,
     RebalanceRecord,
 )
+from kgm.client.offsets_topic.writability import Writability
 from kgm.model.assignment import Partitions, count
 from kgm.model.snapshot import MemberSnapshot
 from kgm.text.wording import many
@@ -164,6 +166,10 @@ class Observation:
     heartbeats_without_commits: bool = False
     sign_of_life: str | None = None
     was_disturbed: str | None = None
+    #: Why commits cannot be written now, or may not be; None while they can.
+    unwritable_because: str | None = None
+    #: The latest time at which commits are known to have been written; None while they can be.
+    writable_until_s: float | None = None
 
     def __post_init__(self) -> None:
         self.session_since_s = self.began_s
@@ -235,6 +241,15 @@ class Observation:
         self.waiting_since_s = None
         self.grown.clear()
 
+    def see_writability(self, log: Writability, writable_s: float, now_s: float) -> None:
+        """Note whether commits can be written. writable_s: when that was last seen. While they cannot, the coordinator
+        cannot record either that a session has expired."""
+        takes = log.takes_records
+        self.unwritable_because = None if takes else log.why_not
+        self.writable_until_s = None if takes else writable_s
+        if takes is False:
+            self.disturbed("commits could not be written while kgm watched", now_s)
+
     def see_epoch(self, member: MemberSnapshot) -> None:
         """Note the member epoch as it is described now."""
         if member.member_epoch is not None and self.member.member_epoch is not None:
@@ -273,8 +288,12 @@ class Observation:
     # -- the verdict
 
     def silence_ms(self, now_s: float) -> float:
-        """How long it has committed nothing since kgm saw records arrive for it, in ms."""
-        return 0.0 if self.waiting_since_s is None else (now_s - self.waiting_since_s) * 1000
+        """How long it has committed nothing since kgm saw records arrive for it, in ms; only as long as commits are
+        known to have been written."""
+        if self.waiting_since_s is None:
+            return 0.0
+        until_s = now_s if self.writable_until_s is None else self.writable_until_s
+        return max(0.0, (until_s - self.waiting_since_s) * 1000)
 
     def is_silent(self, now_s: float) -> bool:
         """Whether it has missed enough of its own commits to count as stopped."""
@@ -302,6 +321,8 @@ class Observation:
         """How long, in ms, kgm has to watch to know for certain whether it is alive; None if no time is known to be
         enough. After its session timeout it is still a member only if it has sent heartbeats. If records are waiting
         for a member whose commit interval is known, silence may be proof sooner."""
+        if self.unwritable_because is not None:
+            return None
         windows = []
         if self.session_timeout_ms is not None:
             windows.append(self.session_timeout_ms + 2 * SESSION_MARGIN_MS)
@@ -326,6 +347,8 @@ class Observation:
         return Liveness(verdict=LivenessVerdict.UNKNOWN, evidence=self._why_unknown(now_s))
 
     def _why_unknown(self, now_s: float) -> tuple[str, ...]:
+        if self.unwritable_because is not None:
+            return (self.unwritable_because, *self.missing)
         evidence = []
         unread = [pair for pair in self.pairs if pair not in self.committed]
         if self.owned is not None and not count(self.owned):

@@ -540,6 +540,12 @@ or a replay writes records that look as if they had waited for years. Nor do tho
 clock is not the coordinator's. Nor does the mere distance to the end of a
 partition: transaction markers have offsets too, and records of open transactions cannot be read yet.
 
+Nor does silence while nobody can commit. With fewer in-sync replicas than `min.insync.replicas` the group's partition of
+`__consumer_offsets` takes no records, so the coordinator refuses every commit, although it answers heartbeats and all
+that kgm asks. Such a time does not count, and as long as it lasts the verdict is `unknown`. Where replicas are not in
+sync and kgm may not read the setting (DESCRIBE_CONFIGS on `__consumer_offsets`), silence counts until the partition was
+last seen to take a record.
+
 ## From the verdict to the end
 
 kgm removes a member in the same way for `remove-members`, `rollout --remove` and Python:
@@ -547,7 +553,7 @@ kgm removes a member in the same way for `remove-members`, `rollout --remove` an
 1. kgm watches, and gives each member a verdict.
 2. It asks, unless `--yes` is given.
 3. Immediately before it sends, it looks again at the type of the group, at the id, epoch and commits of each member, and at
-   the group's log. Whatever has shown signs of life since the verdict is `alive`, and nothing is sent (exit code 6): a member that
+   the group's log, and whether that takes records. Whatever has shown signs of life since the verdict is `alive`, and nothing is sent (exit code 6): a member that
    left with epoch -2 and subscribed again, a process that was paused and commits again, another process with the instance
    id. If the prompt was open for longer than kgm watches, the whole watch is repeated. Each connection has to name the
    id of the cluster with which kgm began before anything else is sent on it: a port-forward or a DNS name may lead
@@ -557,6 +563,8 @@ kgm removes a member in the same way for `remove-members`, `rollout --remove` an
    group cannot be described, the result is `unknown`, whatever the answer was, and the exit code 7.
 6. Unless the member had left with epoch -2, it waits for 4 s in a classic group and 6 s in one of KIP-848, and checks
    whether the member comes back: `returned`, exit code 7. Neither `--guard-window` nor `--timeout` shortens that.
+   A member of a classic group that is there again under the same member id did not come back: the coordinator moved
+   before the rebalance had ended, and its successor does not know of the removal. Then run the command again.
 
 ## When to say --assume-stopped
 

@@ -7,6 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kgm.client.offsets_topic.member_activity import CommitRecord, MemberRecord, RebalanceRecord, RecordedMember
+from kgm.client.offsets_topic.partition_log import Replicas
+from kgm.client.offsets_topic.writability import Writability
 from kgm.model.snapshot import MemberSnapshot
 from kgm.operations.removal.liveness import (
     SHORTEST_SILENCE_MS,
@@ -257,6 +259,71 @@ def test_what_the_log_shows_of_a_silence_only_tells_how_long_a_look_is_worth_whi
     one.heartbeats_without_commits = True
     assert one.overdue_ms(75_000) is None
     assert observed(interval_ms=None).overdue_ms(75_000) is None
+
+
+# -- while nobody can commit
+
+
+def log(in_sync, least, count=2):
+    return Writability(partition=3, replicas=Replicas(count=count, in_sync=in_sync), least=least)
+
+
+@pytest.mark.parametrize(
+    ("in_sync", "count", "least", "takes"),
+    [
+        (2, 2, None, True), (1, 2, 1, True), (1, 2, 2, False), (1, 3, 2, False), (2, 3, 2, True), (2, 3, None, None),
+        # More than it has are not needed (Kafka: Partition.effectiveMinIsr).
+        (1, 1, 2, True), (2, 2, 3, True), (1, 2, 3, False),
+    ],
+)  # fmt: skip
+def test_a_partition_takes_records_while_enough_of_its_replicas_are_in_sync(in_sync, count, least, takes):
+    assert log(in_sync, least, count).takes_records is takes
+
+
+def test_silence_is_no_proof_while_commits_cannot_be_written():
+    """The coordinator refuses every commit with NOT_ENOUGH_REPLICAS, and answers everything else."""
+    one = observed(session_ms=45_000)
+    arrive(one, 20, 101.0)
+    one.see_writability(log(1, 2), 100.0, 126.0)
+    liveness = one.verdict(126.0)
+    assert liveness.verdict is UNKNOWN
+    assert liveness.why == (
+        "commits cannot be written: partition 3 of __consumer_offsets has 1 in-sync replica and min.insync.replicas 2"
+    )
+    one.see_still_member(147.0)
+    assert one.verdict(147.0).verdict is UNKNOWN, "the coordinator cannot write that its session has expired, either"
+    assert one.proof_ms() is None
+
+
+def test_time_in_which_commits_could_not_be_written_does_not_count_as_silence():
+    one = observed()
+    arrive(one, 20, 101.0)
+    one.see_writability(log(1, 2), 100.0, 120.0)
+    one.see_writability(log(2, 2), 121.0, 121.0)
+    one.see_offsets({PAIR: 10}, {PAIR: 31}, 121.0)
+    assert one.verdict(145.9).verdict is UNKNOWN
+    assert "commits could not be written while kgm watched" in one.verdict(145.9).evidence
+    assert one.verdict(146.0).verdict is STOPPED
+
+
+def test_a_replica_that_is_not_needed_changes_nothing():
+    one = observed()
+    arrive(one, 20, 101.0)
+    one.see_writability(log(1, 1), 120.0, 120.0)
+    assert one.verdict(126.0).verdict is STOPPED
+
+
+def test_where_the_least_number_of_replicas_cannot_be_read_silence_counts_until_the_log_last_took_a_record():
+    one = observed()
+    arrive(one, 20, 101.0)
+    one.see_writability(log(1, None), 110.0, 130.0)
+    assert one.verdict(130.0).verdict is UNKNOWN
+    assert one.verdict(130.0).why == (
+        "it is not known whether commits can be written: partition 3 of __consumer_offsets has 1 in-sync replica of 2, "
+        "and min.insync.replicas cannot be read"
+    )
+    one.see_writability(log(1, None), 126.0, 130.0)
+    assert one.verdict(130.0).verdict is STOPPED
 
 
 def test_a_rebalance_ends_a_silence_and_records_have_to_arrive_again():
