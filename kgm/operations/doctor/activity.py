@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+from kgm.client.offsets_topic.partition_log import OFFSETS_TOPIC
 from kgm.clients.subscribed_topics import subscribed_topics
 from kgm.model.changes import IN_TRANSITION
 from kgm.model.snapshot import GroupSnapshot, OffsetSnapshot
@@ -173,6 +174,22 @@ def _still(facts: GroupFacts, held: list[OffsetSnapshot]) -> bool:
     return any(then is not None and then.committed == row.committed and then.lag for then, row in pairs)
 
 
+def refused_commits(facts: GroupFacts) -> Iterator[Finding]:
+    """A group whose commits cannot be written."""
+    log = facts.unwritable
+    if log is None:
+        return
+    partition = f"{OFFSETS_TOPIC}-{log.partition}"
+    yield facts.finding(
+        "commits-refused", Severity.ERROR, log.why_not,
+        "the coordinator refuses every commit until more replicas are in sync; what is consumed meanwhile is consumed "
+        "again after a restart or a rebalance",
+        f"to see its replicas: kafka-topics.sh --bootstrap-server {server_of(facts.group)} --describe --topic "
+        f"{OFFSETS_TOPIC}",
+        about=[partition], run=("describe", "--offsets"),
+    )  # fmt: skip
+
+
 def silent_owners(facts: GroupFacts) -> Mapping[str, Sequence[OffsetSnapshot]]:
     """The owners that committed nothing between the two descriptions while records were waiting for them, with their
     partitions."""
@@ -192,7 +209,10 @@ def silent_owners(facts: GroupFacts) -> Mapping[str, Sequence[OffsetSnapshot]]:
 
 
 def stalled_owners(facts: GroupFacts) -> Iterator[Finding]:
-    """Owners that commit nothing while records are waiting for them, although their next commits are overdue."""
+    """Owners that commit nothing while records are waiting for them, although their next commits are overdue. Where
+    commits are refused, it is not for the owners to commit."""
+    if facts.unwritable is not None:
+        return
     now = facts.group
     stalled = {
         owner: rows
@@ -322,6 +342,6 @@ def _still_wanted(group: GroupSnapshot, deleted: tuple[str, ...]) -> Iterator[st
 
 
 CHECKS: Final = (
-    odd_state, left_behind, full_group, growing_lag, held_up_by_transactions, stalled_owners, stalled_partitions,
-    odd_offsets,
+    odd_state, left_behind, full_group, growing_lag, held_up_by_transactions, refused_commits, stalled_owners,
+    stalled_partitions, odd_offsets,
 )  # fmt: skip

@@ -12,14 +12,14 @@ from kgm.text.names import did_you_mean
 #: Reported whichever checks were requested, because nothing else is known about that group.
 UNAVAILABLE: Final = "coordinator-unavailable"
 CHECK_NAMES: Final = (
-    "away-members", "classic-protocol", "committed-beyond-end", "commits-without-members", "confusable-instance-ids",
-    UNAVAILABLE, "deleted-topics", "double-owners", "duplicate-instance-id", "empty-with-lag", "frequent-rebalances",
-    "group-full", "growing-lag", "hidden-characters", "idle-group", "idle-members", "max-poll-exceeded",
-    "missing-topics", "mixed-clients", "mixed-membership", "mixed-subscriptions", "more-members-than-partitions",
-    "nothing-committed", "odd-state", "open-transaction", "offsets-expire-soon", "offsets-of-other-topics",
-    "random-instance-id", "rebalancing", "records-lost", "refused-consumer", "session-timeout-advice",
-    "session-too-short", "stalled-owner", "stalled-partition", "uneven-assignment", "unassigned-tasks",
-    "unfinished-migration", "unowned-partitions", "unreadable-members", *ALARM_CHECKS,
+    "away-members", "classic-protocol", "committed-beyond-end", "commits-refused", "commits-without-members",
+    "confusable-instance-ids", UNAVAILABLE, "deleted-topics", "double-owners", "duplicate-instance-id",
+    "empty-with-lag", "frequent-rebalances", "group-full", "growing-lag", "hidden-characters", "idle-group",
+    "idle-members", "max-poll-exceeded", "missing-topics", "mixed-clients", "mixed-membership", "mixed-subscriptions",
+    "more-members-than-partitions", "nothing-committed", "odd-state", "open-transaction", "offsets-expire-soon",
+    "offsets-of-other-topics", "random-instance-id", "rebalancing", "records-lost", "refused-consumer",
+    "session-timeout-advice", "session-too-short", "stalled-owner", "stalled-partition", "uneven-assignment",
+    "unassigned-tasks", "unfinished-migration", "unowned-partitions", "unreadable-members", *ALARM_CHECKS,
 )  # fmt: skip
 
 

@@ -43,7 +43,7 @@ from kgm.operations.doctor.findings import Finding, IgnoredFinding, Severity, Sk
 from kgm.operations.doctor.group_facts import GroupFacts, MemberAbsence
 from kgm.operations.doctor.history_findings import HistoryFacts
 from kgm.operations.doctor.known_removals import KnownRemoval
-from kgm.operations.doctor.lookups import WaitingPartitions, vanished_topics
+from kgm.operations.doctor.lookups import OffsetsPartitions, WaitingPartitions, vanished_topics
 from kgm.operations.doctor.own_commits import OwnCommitsQueries
 from kgm.operations.groups.rebalance_wait import read_rebalance_wait
 from kgm.operations.groups.selection import select_groups
@@ -81,14 +81,9 @@ _MOST_IDLE: Final = 20
 #: The setting that limits the number of members, by group type.
 _MAX_SIZES: Final = {"classic": "group.max.size", "consumer": "group.consumer.max.size"}
 _CHECKS_OF_ENDS: Final = (
-    "committed-beyond-end",
-    "empty-with-lag",
-    "nothing-committed",
-    "records-lost",
-    "stalled-owner",
-    "stalled-partition",
+    "committed-beyond-end", "empty-with-lag", "nothing-committed", "records-lost", "stalled-owner", "stalled-partition",
     "growing-lag",
-)
+)  # fmt: skip
 _CHECKS_OF_OFFSETS: Final = {
     UnreadKind.END: _CHECKS_OF_ENDS,
     UnreadKind.COMMITTED: (*_CHECKS_OF_ENDS, "offsets-expire-soon", "offsets-of-other-topics"),
@@ -166,6 +161,7 @@ def diagnose(
             consumer_settings=consumer_settings or {},
             errors=list(selection.errors),
             waiting=WaitingPartitions(cluster),
+            partitions=OffsetsPartitions(cluster),
             records=CoordinatorRecords(cluster),
             own_commits=OwnCommitsQueries(cluster),
             joined_group=_joined_group(consumer_settings or {}, selection.group_ids),
@@ -174,11 +170,10 @@ def diagnose(
         def described_once() -> Iterator[tuple[_Described, None]]:
             nonlocal is_skipped
             for described in queries.described(selection.group_ids):
-                group = described.group
-                group_ids.append(group.group_id)
-                is_busy = needs_both and _changes_with_time(group)
+                group_ids.append(described.group.group_id)
+                is_busy = needs_both and _changes_with_time(described.group)
                 if is_busy and window_ms:
-                    held.put(group.group_id, described)
+                    held.put(described.group.group_id, described)
                     continue
                 is_skipped = is_skipped or is_busy
                 yield described, None
@@ -193,7 +188,7 @@ def diagnose(
         with phase("waiting for commits"):
             cluster.deadline.sleep(window_ms / 1000)
             queries.examine(queries.described_again(held))
-    queries.skipped += [*queries.skipped_of_groups, *queries.own_commits.skipped]
+    queries.skipped += [*queries.skipped_of_groups, *queries.own_commits.skipped, *queries.partitions.skipped]
     cluster.name_similar_groups(queries.errors)
     queries.skipped += [*queries.without_settings(), *queries.without_offsets()]
     findings, passed_over = _sorted(queries.findings, checks, ignored)
@@ -256,6 +251,7 @@ class _ClusterQueries:
     consumer_settings: Mapping[str, str]
     errors: list[KgmError]
     waiting: WaitingPartitions
+    partitions: OffsetsPartitions
     records: CoordinatorRecords
     own_commits: OwnCommitsQueries
     joined_group: str | None
@@ -281,6 +277,7 @@ class _ClusterQueries:
             answers = self.cluster.describe_groups(part)
             present = [answer.group_id for answer in answers if isinstance(answer, GroupSnapshot)]
             records = self.records.read(present)  # only now, so that the log is not older
+            self.partitions.look_at(present)
             return answers
 
         for group_id, answer in zip(group_ids, in_parts(self.cluster, group_ids, ask), strict=True):
@@ -313,6 +310,7 @@ class _ClusterQueries:
         pairs = iter(groups)
         while some := list(islice(pairs, PART)):
             self.waiting.look_at([later or first.group for first, later in some])
+            self.partitions.look_at([later.group_id for _, later in some if later is not None])
             for (first, records), later in some:
                 recorded = decoded(first.group_id, records)
                 facts = self._facts(first, later, recorded, round(time.time() * 1000))
@@ -351,6 +349,7 @@ class _ClusterQueries:
             idleness=self._idleness(latest, now_ms),
             undescribed_topics=self.cluster.offsets.undescribed_topics,
             vanished_topics=vanished_topics(self.cluster, latest, recorded),
+            unwritable=self.partitions.unwritable_of(latest.group_id),
             stable_ends=self.waiting.stable_ends,
             consumer_settings=self.consumer_settings if latest.group_id == self.joined_group else {},
             marker_ends=self.waiting.marker_ends_of(latest.group_id),

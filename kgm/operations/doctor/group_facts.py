@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from kgm.client.offsets_topic.group_tail import RecordedGroup
 from kgm.client.offsets_topic.member_activity import CommitRecord
+from kgm.client.offsets_topic.writability import Writability
 from kgm.history.rows import AlarmRow, TimeoutAdviceRow
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot, OffsetSnapshot
 from kgm.operations.deletion.idleness import Idleness
@@ -38,7 +39,8 @@ class GroupFacts:
     those in this machine's audit log. max_session_timeout_ms, max_size (members): what the broker allows. retention_ms:
     the retention of offsets of an empty group; None if the broker does not report it. wait: what a rebalancing group is
     waiting for, according to its log. idleness: for a group without members; None if it was not read. vanished_topics:
-    topics that members used to subscribe to and that do not exist. absences: of members of a consumer group.
+    topics that members used to subscribe to and that do not exist. unwritable: the group's partition of
+    `__consumer_offsets`, if it took no records. absences: of members of a consumer group.
     own_commits: of the owners that committed nothing between the two descriptions, as far as they are known.
     stable_ends: the last stable offsets (KIP-98) of partitions with lag; marker_ends: partitions where only transaction
     markers are left to read. consumer_settings: settings of a consumer that will join, by Kafka's names. advice,
@@ -60,6 +62,7 @@ class GroupFacts:
     idleness: Idleness | None = None
     undescribed_topics: frozenset[str] = frozenset()
     vanished_topics: frozenset[str] = frozenset()
+    unwritable: Writability | None = None
     stable_ends: Mapping[tuple[str, int], int] = field(default_factory=dict)
     marker_ends: frozenset[tuple[str, int]] = frozenset()
     consumer_settings: Mapping[str, str] = field(default_factory=dict)

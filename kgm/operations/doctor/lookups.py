@@ -1,5 +1,5 @@
-"""What is requested from the cluster besides group descriptions: what holds up partitions with lag, and topics that no
-longer exist."""
+"""What is requested from the cluster besides group descriptions: what holds up partitions with lag, whether commits can
+be written, and topics that no longer exist."""
 
 from __future__ import annotations
 
@@ -9,10 +9,15 @@ from typing import Final
 
 from kgm.client import AdminClient
 from kgm.client.lag_times import with_lag_times
+from kgm.client.offsets_topic import partition_log
 from kgm.client.offsets_topic.group_tail import RecordedGroup
-from kgm.model.errors import ErrorCode, KgmError
+from kgm.client.offsets_topic.writability import Writability, writability
+from kgm.java.partitions import partition_for
+from kgm.model.errors import ErrorCode, KgmError, NotFoundError
 from kgm.model.snapshot import GroupSnapshot
 from kgm.operations.doctor import poll_intervals
+from kgm.operations.doctor.coordinator_records import LOG_SHARE
+from kgm.operations.doctor.findings import SkippedChecks
 
 #: A lag up to this many records can be nothing but transaction markers, one per transaction.
 _MOST_MARKERS: Final = 2
@@ -55,6 +60,44 @@ class WaitingPartitions:
     def marker_ends_of(self, group_id: str) -> frozenset[tuple[str, int]]:
         """The (topic, partition) pairs of a group where only transaction markers are left to read."""
         return frozenset(place for one, place in self._marker_ends if one == group_id)
+
+
+@dataclass(slots=True)
+class OffsetsPartitions:
+    """Which partitions of `__consumer_offsets` took no records at any look."""
+
+    cluster: AdminClient
+    _count: int = 0
+    _unwritable: dict[int, Writability] = field(default_factory=dict)
+    _reasons: set[str] = field(default_factory=set)
+
+    @property
+    def skipped(self) -> list[SkippedChecks]:
+        """What is not known about them."""
+        return [SkippedChecks(checks=("commits-refused",), why=why, is_optional=True) for why in sorted(self._reasons)]
+
+    def look_at(self, group_ids: Collection[str]) -> None:
+        """Look at the partitions of these groups."""
+        if not group_ids:
+            return
+        brokers, deadline = self.cluster.brokers, self.cluster.deadline.part(LOG_SHARE)
+        try:
+            topic = partition_log.look_up(brokers, deadline)
+        except KgmError as error:
+            if not isinstance(error, NotFoundError):
+                self._reasons.add(partition_log.why_unreadable(error))
+            return
+        self._count = topic.partition_count
+        numbers = {partition_for(group_id, self._count) for group_id in group_ids}
+        for number, one in writability(brokers, topic, numbers, deadline).items():
+            if one.takes_records is None:
+                self._reasons.add(one.why_not)
+            elif not one.takes_records:
+                self._unwritable[number] = one
+
+    def unwritable_of(self, group_id: str) -> Writability | None:
+        """The group's partition, if it took no records at some look."""
+        return self._unwritable.get(partition_for(group_id, self._count)) if self._count else None
 
 
 def vanished_topics(cluster: AdminClient, group: GroupSnapshot, recorded: Sequence[RecordedGroup]) -> frozenset[str]:

@@ -9,6 +9,8 @@ import pytest
 
 from kgm.client.offsets_topic.group_tail import RecordedGroup
 from kgm.client.offsets_topic.member_activity import CommitRecord
+from kgm.client.offsets_topic.partition_log import Replicas
+from kgm.client.offsets_topic.writability import Writability
 from kgm.history.rows import AlarmRow, TimeoutAdviceRow
 from kgm.model.snapshot import CoordinatorNode, GroupSnapshot, MemberSnapshot, OffsetSnapshot, TopicSnapshot
 from kgm.model.work import MemberWork, UserData
@@ -246,6 +248,19 @@ def test_owners_that_do_not_commit_while_records_wait():
     assert found(at_work, earlier=before, window_ms=6000) == []
     other_owner = replace(before, offsets=tuple(row._replace(member_id="another") for row in before.offsets))
     assert found(other_owner, earlier=before, window_ms=6000) == []
+
+
+def test_where_commits_are_refused_no_member_is_blamed():
+    """A coordinator whose partition has too few in-sync replicas answers OffsetCommit with COORDINATOR_NOT_AVAILABLE."""
+    before = replace(
+        HEALTHY, offsets=(offset(0, 5), offset(1), offset(2, 9, owner="seat-2"), offset(3, owner="seat-2"))
+    )
+    log = Writability(partition=7, replicas=Replicas(count=3, in_sync=1), least=2)
+    (one,) = found(before, earlier=before, window_ms=6000, unwritable=log)
+    assert (one.check, one.severity, one.about) == ("commits-refused", "error", ("__consumer_offsets-7",))
+    assert one.message == (
+        "commits cannot be written: partition 7 of __consumer_offsets has 1 in-sync replica and min.insync.replicas 2"
+    )
 
 
 def test_offsets_that_cannot_be_right():
