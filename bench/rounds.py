@@ -33,7 +33,7 @@ from kgm.model.snapshot import TopicSnapshot
 from kgm.simulation.draws.budget import affordable, cost_of
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Membership, Plan, Rolling
 from kgm.simulation.plan.synthetic_group import synthetic_group
-from kgm.simulation.play.bulk.unaffected_members import UnaffectedMembers
+from kgm.simulation.play.bulk.consumer_members import ConsumerMembers
 from kgm.simulation.play.plan_runner import PlanRunner
 from kgm.simulation.play.timing import DrawTiming, UsualTiming
 from kgm.simulation.simulation import Simulation
@@ -73,7 +73,7 @@ def played(members, assignor, bulk_from, number=0, at_once=1):
     match runner.bulk:
         case None:
             share = 0.0
-        case bulk if isinstance(bulk, UnaffectedMembers) or not draw.rebalances:
+        case bulk if isinstance(bulk, ConsumerMembers) or not draw.rebalances:
             share = bulk.heartbeats_applied / draw.requests
         case rounds:
             share = rounds.played / draw.rebalances

@@ -284,25 +284,6 @@ class ConsumerGroup:
         if member.group_instance_id is not None:
             self.static_ids[member.group_instance_id] = member.member_id
 
-    def put_step(self, member: ConsumerMember) -> None:
-        """Replace the member that has this id with its state after a step of its reconciliation
-        (`consumer.regular_step`): it has given up exactly what it had to, and no other member has any of its
-        partitions."""
-        before = self.members[member.member_id]
-        self._homogeneous = None
-        self.order.put(len(self.members))
-        self.members[member.member_id] = member
-        self._count_stable(before, -1)
-        self._count_stable(member, +1)
-        if before.pending_revocation:
-            self._disown(before.pending_revocation, before.member_epoch)
-        elif member.pending_revocation and before.member_epoch == member.member_epoch:
-            return  # it keeps all of them until it has revoked some
-        epoch = member.member_epoch
-        for assigned in (member.assigned, member.pending_revocation):
-            for topic_id, partitions in assigned.items():
-                self.partition_epochs.setdefault(topic_id, {}).update(dict.fromkeys(partitions, epoch))
-
     def remove(self, member_id: str) -> None:
         member = self.members.pop(member_id)
         self._homogeneous = None

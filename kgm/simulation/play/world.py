@@ -7,7 +7,6 @@ Heartbeats of a calm group change nothing but the session's deadline, and are le
 because of that. `WorldObserver.rebalance_began` brings them back; a member that stops hands in its last one
 (`scripted_member`)."""
 
-import math
 import random
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
@@ -328,11 +327,6 @@ class World:
         self.in_flight -= 1
         if client.life == life:
             on_reply(message)
-
-    def next_event_ms(self) -> float:
-        """The time of the next event in ms; infinite if there is none."""
-        next_at, deadline = self.clock.next_at(), self.runtime.next_deadline()
-        return min(math.inf if next_at is None else next_at, math.inf if deadline is None else deadline)
 
     # -- watching the coordinator
 

@@ -1,12 +1,12 @@
-"""Members of a consumer group (KIP-848) that a new epoch does not affect: their target assignment stays the same, and
-all they do is learn of the epoch with their next heartbeat.
+"""Members of a consumer group (KIP-848), in arrays: between two changes of the group, all that they do follows from
+their own random numbers and from when others give up partitions.
 
-In a rolling bounce these are nearly all members each time. As long as a member is one of them, the arrays hold what it
-knows, and what the coordinator knows of it, and none of its heartbeats is scheduled. `catch_up` carries out what these
-members have done by now, before an epoch changes and before anything depends on it. What they do affects everything
-else only through the order in which timers are set, for which `ReservedTimerOrder` keeps room. A member whose target
-assignment changes is handed over to `ReconcilingMembers` until it has reached it, and the group begins another epoch. A
-member that is about to stop, or to do anything unusual, is released and played by events.
+As long as a member is one of them, the arrays hold what it knows, and what the coordinator knows of it, and none of its
+heartbeats is scheduled. `catch_up` carries out what these members have done by now, before an epoch or a target
+assignment changes and before anything depends on it: the coordinator is about to act, or a member that is played by
+events begins to consume. What they do affects everything else only through that, and through the order in which timers
+are set, for which `ReservedTimerOrder` keeps room. A member that is about to stop, or to do anything unusual, is
+released and played by events.
 
 What a member does, and which random numbers it draws for that, is in `scripted_member` and `consumer_member`."""
 
@@ -19,8 +19,14 @@ from kgm.coordinator.consumer import records
 from kgm.coordinator.contract.outcome import Millis, TimerKey, TimerKind, session_key
 from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.coordinator.groups.consumer_group import ConsumerGroup
-from kgm.coordinator.groups.consumer_member import ConsumerMember
+from kgm.coordinator.groups.consumer_member import ConsumerMember, Target
 from kgm.records.member_states import MemberState
+from kgm.records.messages.consumer_group_current_member_assignment_key import (
+    ConsumerGroupCurrentMemberAssignmentKey as CurrentKey,
+)
+from kgm.records.messages.consumer_group_current_member_assignment_value import (
+    ConsumerGroupCurrentMemberAssignmentValue,
+)
 from kgm.records.messages.consumer_group_metadata_value import ConsumerGroupMetadataValue
 from kgm.records.messages.consumer_group_target_assignment_member_key import (
     ConsumerGroupTargetAssignmentMemberKey as TargetKey,
@@ -32,21 +38,22 @@ from kgm.records.record import Record
 from kgm.simulation.play.bulk.arrays import (
     COST_OF_CATCHING_UP,
     MOST_ROUNDS_AT_ONCE,
+    ArrayLedger,
     Floats,
     Ints,
     ReservedTimerOrder,
     cost_of_epoch,
     cost_of_gathering,
-    cost_of_reconciling,
+    cost_of_targets,
 )
 from kgm.simulation.play.bulk.consumer_heartbeats import (
     ANSWERED,
     BEHIND,
+    LONGEST_REACTION_MS,
+    REACTING,
     UP_TO_DATE,
     HeartbeatArrays,
-    heartbeat_response,
 )
-from kgm.simulation.play.bulk.reconciling_members import ReconcilingMember, ReconcilingMembers
 from kgm.simulation.play.consumer_member import ScriptedConsumerMember
 from kgm.simulation.play.scripted_member import LifecyclePhase, ScriptedMember
 from kgm.simulation.play.timing import LONGEST_TRIP_MS
@@ -59,9 +66,9 @@ _EPOCHS: Final = (ConsumerGroupMetadataValue, ConsumerGroupTargetAssignmentMetad
 _BEATS_PER_SESSION: Final = 3
 
 
-class UnaffectedMembers(HeartbeatArrays):
-    """slots: of the members that are played in bulk, by member id; _is_unaffected: which of them an epoch does not
-    affect; all others are in `_reconciling`. heartbeats_applied, saved, most_rebalances: see `BulkPlayer`."""
+class ConsumerMembers(HeartbeatArrays):
+    """slots: of the members that are played in bulk, by member id; _is_here: the same, by slot. heartbeats_applied,
+    saved, most_rebalances: see `BulkPlayer`."""
 
     most_rebalances = MOST_ROUNDS_AT_ONCE
 
@@ -76,10 +83,14 @@ class UnaffectedMembers(HeartbeatArrays):
         self._known_ms = -np.inf
         self._is_changed = False
         self._timer_order = ReservedTimerOrder(world)
-        self._reconciling = ReconcilingMembers(world, settings)
-        self._is_unaffected = np.zeros(len(members), dtype=bool)
+        self._is_here = np.zeros(len(members), dtype=bool)
         self._known_call: ScheduledCall | None = None
         self._assigning: tuple[int, int] | None = None
+        self._is_catching_up = False
+        #: Whether a client has reacted to the answer to one heartbeat before it sends the next.
+        self._can_react = self._interval_ms > LONGEST_TRIP_MS + LONGEST_REACTION_MS
+        #: The ids of the topics that members subscribe to, by their names.
+        self._subscribed: dict[frozenset[str], frozenset[bytes]] = {}
 
     @staticmethod
     def can_play(settings: BrokerSettings) -> bool:
@@ -93,7 +104,7 @@ class UnaffectedMembers(HeartbeatArrays):
 
     @property
     def is_settled(self) -> bool:
-        self._react()
+        self._react_to_changes()
         now_ms = self._world.clock.now_ms
         if now_ms >= self._known_ms:
             self._known_ms = self._settled_from_ms()
@@ -106,32 +117,29 @@ class UnaffectedMembers(HeartbeatArrays):
         self._has_begun = self._is_changed = True
 
     def plays_next(self, until_ms: float, *, is_undisturbed: bool) -> bool:  # noqa: ARG002
-        self._react()
+        self._react_to_changes()
         if self.slots and self._world.clock.now_ms > until_ms - 2 * self._session_ms:
             # The operator is about to give up waiting. When that happens depends on events.
             self.to_scripted_members()
             self._is_closed = True
-        self._reconciling.run(self._world.next_event_ms())
         return False
 
     def batch_begins(self) -> None: ...
 
     def coordinator_acts(self) -> None:
         now_ms = self._world.clock.now_ms
-        if now_ms >= self._next_ms or self._reconciling.touched:
+        if now_ms >= self._next_ms:
             self._timer_order.reserve()
-            if now_ms >= self._overdue_ms:
-                self.catch_up(with_turns=True)
+            if now_ms >= self._overdue_ms or self.moves.is_busy:
+                self.catch_up()
+        if self.slots:
+            self.moves.publish(self._group())
 
     def suspended_timers(self) -> list[tuple[TimerKey, Millis, int]]:
         """The timers that the coordinator would have for the members that are played in bulk, with their turns."""
-        self.catch_up(with_turns=True)
-        reconciling = self._reconciling.members
-        return [
-            timer
-            for slot in self.slots.values()
-            for timer in self._timers(slot, reconciling[slot].known if slot in reconciling else None)
-        ]
+        self.catch_up()
+        group = self._group()
+        return [timer for slot in self.slots.values() for timer in self._timers(self._known(slot, group), slot)]
 
     def coordinator_writes(self, records: Sequence[Record]) -> None:
         if any(isinstance(record.value, _EPOCHS) for record in records):
@@ -142,13 +150,19 @@ class UnaffectedMembers(HeartbeatArrays):
         if affected:
             self._affected += affected
             self._is_changed = True
+        if self.slots:
+            for record in records:
+                if isinstance(record.key, CurrentKey):
+                    self._changes_outside(record.key.member_id, record.value)
 
     def to_scripted_members(self) -> None:
-        self.catch_up(with_turns=True)
+        self.catch_up()
         for slot in [*self.slots.values()]:
             self._play_by_events(slot)
         self.slots.clear()
-        self._is_unaffected[:] = False
+        ledger = self._world.ledger
+        if isinstance(ledger, ArrayLedger):
+            self._world.ledger = ledger.write_back()
         self._saw()
 
     def release(self, member: ScriptedMember) -> None:
@@ -156,57 +170,55 @@ class UnaffectedMembers(HeartbeatArrays):
         self._is_changed = True
         slot = self.slots.get(member.member_id)
         if slot is not None:
-            self.catch_up(with_turns=True)
+            self.catch_up()
             self._play_by_events(slot)
             del self.slots[member.member_id]
 
-    def catch_up(self, *, with_turns: bool = False) -> None:
-        """Carry out what members have done by now. with_turns: also make sure that all timers have their turns, even if
-        unaffected members have done nothing."""
-        now_ms, reconciling = self._world.clock.now_ms, self._reconciling
-        reconciling.run(now_ms)
-        if now_ms < self._next_ms and not (with_turns and reconciling.touched):
+    def catch_up(self) -> None:
+        """Carry out what members have done by now."""
+        now_ms, due_ms = self._world.clock.now_ms, self.due_ms
+        if now_ms < self._next_ms or self._is_catching_up:
             return
-        due_ms, group = self.due_ms, self._group()
-        places = self._places()
-        who = places[due_ms[places] <= now_ms]
-        moved, moved_ms = [who[:0]], [due_ms[:0]]
-        touched = [np.array(reconciling.touched, dtype=np.int64)]
-        touched_ms = [np.array(reconciling.touched_ms, dtype=np.float64)]
-        while len(who):
+        self._is_catching_up = True
+        group, places = self._group(), self._places()
+        touched, touched_ms = [], []
+        while len(who := places[due_ms[places] <= now_ms]):
             stage = self.stage[who]
             if len(up_to_date := who[stage == UP_TO_DATE]):
                 touched.append(up_to_date)
                 touched_ms.append(due_ms[up_to_date])
                 self._hand_in(up_to_date)
-            if len(arriving := who[stage == BEHIND]):
+            arriving = who[stage == BEHIND]
+            gets_some = self.moves.gets_some(arriving)
+            if not gets_some.all() or len(arriving) < len(who):
+                arriving = arriving[~gets_some]  # the others come when all of these have done what they do by now
+            if len(arriving):
                 touched.append(arriving)
                 touched_ms.append(due_ms[arriving])
-                moved.append(self._arrive(arriving, group))
-                moved_ms.append(self.arrives_ms[moved[-1]])
-            if len(answered := who[stage == ANSWERED]):
+                self._arrive(arriving, group)
+            if len(answered := who[(self.stage[who] == ANSWERED) & (due_ms[who] <= now_ms)]):
                 self._hear(answered)
-            who = who[due_ms[who] <= now_ms]
-        if len(touched) > 1 or len(touched[0]):
+            if len(reacting := who[(self.stage[who] == REACTING) & (due_ms[who] <= now_ms)]):
+                self._react(reacting)
+        if touched:
             self._extend_sessions(np.concatenate(touched), np.concatenate(touched_ms))
-        if self._world.kept_records is not None:
-            self._record(np.concatenate(moved), np.concatenate(moved_ms), group)
+        self._ledger.count()
+        self._record()
         self._timer_order.clear()
-        self.saved -= cost_of_reconciling(len(reconciling.touched))
-        reconciling.clear()
         self._overdue_ms = now_ms + self._session_ms
         self._next_ms = float(due_ms[places].min(initial=np.inf))
+        self._is_catching_up = False
 
     # -- in and out
 
-    def _react(self) -> None:
+    def _react_to_changes(self) -> None:
         """React to changed epochs and targets, and to the members that they affect."""
         if not self._is_changed:
             return
         self._is_changed = False
         if self._affected:
             affected, self._affected = [self.slots.get(member_id) for member_id in self._affected], []
-            self._reconcile([slot for slot in affected if slot is not None])
+            self._aim([slot for slot in affected if slot is not None])
         if self._has_begun:
             self._has_begun = False
             self._learn_of_epoch()
@@ -217,54 +229,46 @@ class UnaffectedMembers(HeartbeatArrays):
         self._known_ms = -np.inf
         self._look_when_known()
 
-    def _reconcile(self, slots: Sequence[int]) -> None:
+    def _aim(self, slots: Sequence[int]) -> None:
         """The targets of these members have changed."""
         self.catch_up()
-        group, reconciling, given, again = self._group(), self._reconciling, [], []
+        group, aimed, targets = self._group(), [], []
         for slot in slots:
             member = self.members[slot]
-            one = reconciling.members.get(slot)
-            known = self._as_known(member, group) if one is None else one.known
+            known = group.members[member.member_id]
             target = group.target_of(member.member_id, known.group_instance_id)
-            if not (reconciling.can_play and reconciling.may_take(known, target)):
+            if self._may_aim_at(target, known):
+                aimed.append(slot)
+                targets.append(target)
+            else:
                 self.release(member)
-            elif one is None:
-                given.append(ReconcilingMember(slot, member, known, target))
-            else:
-                one.target, one.is_affected = target, True
-                again.append(one)
-        if given or again:
-            self._write_clients([one.slot for one in given])
-            for one in given:
-                one.drawn_from = one.member.chance.drawn
-            reconciling.draw_ahead([*given, *again])
-            self._begin_to_reconcile(given)
-        self._saw()
+        if aimed:
+            self.moves.aim(aimed, targets)
+            self.saved -= cost_of_targets(len(aimed))
 
-    def _begin_to_reconcile(self, given: Sequence[ReconcilingMember]) -> None:
-        """These members begin to reconcile, because an epoch affects them."""
-        slots, reconciling = [one.slot for one in given], self._reconciling
-        self._is_unaffected[slots] = False
-        columns = self.stage, self.due_ms, self.beat_ms, self.replied_ms
-        for one, stage, due_ms, beat_ms, replied_ms in zip(
-            given, *(column[slots].tolist() for column in columns), strict=True
-        ):
-            if stage == UP_TO_DATE:
-                reconciling.add_up_to_date(one, due_ms)
-            elif stage == BEHIND:
-                reconciling.add_beating(one, beat_ms)
-            else:
-                reconciling.add_answered(one, replied_ms)
+    def _may_aim_at(self, target: Target, known: ConsumerMember) -> bool:
+        """Whether nothing unusual can happen to a member on its way to this target: its rebalance timeout does not
+        expire, and it subscribes to all of these topics."""
+        names = known.subscribed_topic_names
+        ids = self._subscribed.get(names)
+        if ids is None:
+            by_name = self._world.image.by_name
+            ids = self._subscribed[names] = frozenset(by_name[name].topic_id for name in names if name in by_name)
+        return (
+            self._can_react
+            and target.keys() <= ids
+            and known.rebalance_timeout_ms > LONGEST_TRIP_MS + LONGEST_REACTION_MS
+            and known.classic is None
+            and not known.subscribed_topic_regex
+        )
 
-    def _end_reconciling(self, group: ConsumerGroup) -> None:
-        """Members that have reached their targets become unaffected."""
-        reconciling = self._reconciling
-        slots = [slot for slot, one in reconciling.members.items() if reconciling.is_at_rest(one)]
-        if slots:
-            resting = [reconciling.rest(slot) for slot in slots]
-            self._is_unaffected[slots] = True
-            self._read_clients(slots, [one.known for one, _ in resting], group)
-            self.due_ms[slots] = [due_ms for _, due_ms in resting]
+    def _changes_outside(self, member_id: str, value: object) -> None:
+        """The coordinator writes what a member has that is played by events."""
+        rows = dict[bytes, list[int]]()
+        if isinstance(value, ConsumerGroupCurrentMemberAssignmentValue):
+            for row in (*value.assigned_partitions, *value.partitions_pending_revocation):
+                rows.setdefault(row.topic_id, []).extend(row.partitions)
+        self.moves.changes_outside(self._group().members.get(member_id), rows)
 
     def _learn_of_epoch(self) -> None:
         """The group has a new epoch: heartbeats that were left out are sent again."""
@@ -272,8 +276,6 @@ class UnaffectedMembers(HeartbeatArrays):
         group = self._group()
         if not (self._is_closed or group.regexes or group.metadata_expired(Millis(int(self._world.now_ms)))):
             self._gather(group)
-        self._end_reconciling(group)
-        self._reconciling.epoch_began()
         for member in self.by_events(self.members):
             member.resume_heartbeats()
         if not self.slots:
@@ -281,7 +283,8 @@ class UnaffectedMembers(HeartbeatArrays):
         self.saved -= cost_of_epoch(len(self.slots))
         now_ms, places = self._world.now_ms, self._places()
         is_sent = (self.stage[places] == ANSWERED) | ((self.stage[places] == BEHIND) & (self.beat_ms[places] <= now_ms))
-        places = places[~is_sent]
+        sent, places = places[is_sent], places[~is_sent & (self.stage[places] != REACTING)]
+        self.next_beat_ms[sent] = self.beat_ms[sent] + self.period_ms[sent]
         period_ms = self.period_ms[places]
         missed = np.maximum((now_ms - self.last_beat_ms[places]) // period_ms, 0)
         self.last_beat_ms[places] += missed * period_ms
@@ -289,24 +292,40 @@ class UnaffectedMembers(HeartbeatArrays):
         self._saw()
 
     def _gather(self, group: ConsumerGroup) -> None:
-        found = [slot for slot in self._outside() if _is_unaffected(self.members[slot], group)]
-        if found:
-            self._read_clients(found, [group.members[self.members[slot].member_id] for slot in found], group)
-            for slot in found:
-                self._read(self.members[slot])
-            self._is_unaffected[found] = True
-            self.saved -= cost_of_gathering(len(found), 0)
-            self._saw()
+        """Play members in arrays that are at rest, apart from the new epoch."""
+        found = [slot for slot in self._outside() if self._may_gather(self.members[slot], group)]
+        if not found:
+            return
+        if not self.slots:
+            self.moves.begin(group)
+        if not isinstance(self._world.ledger, ArrayLedger):
+            self._world.ledger = ArrayLedger(self._world.ledger, self.catch_up)
+        self._read_clients(found)
+        for slot in found:
+            known = group.members[self.members[slot].member_id]
+            self.moves.add(slot, known, group.target_of(known.member_id))
+            self._read(self.members[slot])
+        self._is_here[found] = True
+        self.saved -= cost_of_gathering(len(found), 0)
+        self._saw()
+
+    def _may_gather(self, member: ScriptedConsumerMember, group: ConsumerGroup) -> bool:
+        known = group.members.get(member.member_id)
+        if known is None or not _is_at_rest(member, known):
+            return False
+        target = group.target_of(member.member_id)
+        return self._may_aim_at(target, known) or (
+            known.assigned.keys() == target.keys()
+            and all(known.assigned[topic_id].keys() == set(partitions) for topic_id, partitions in target.items())
+        )
 
     def _places(self) -> Ints:
-        """The slots of unaffected members."""
-        return np.flatnonzero(self._is_unaffected)
+        """The slots of the members that are played in bulk."""
+        return np.flatnonzero(self._is_here)
 
     def _outside(self) -> list[int]:
         """The slots of all other members."""
-        is_outside = ~self._is_unaffected
-        is_outside[[*self._reconciling.members]] = False
-        others: list[int] = np.flatnonzero(is_outside).tolist()
+        others: list[int] = np.flatnonzero(~self._is_here).tolist()
         return others
 
     def _saw(self) -> None:
@@ -319,11 +338,11 @@ class UnaffectedMembers(HeartbeatArrays):
     def _session_key(self, member: ScriptedConsumerMember) -> TimerKey:
         return session_key(self._world.group.group_id, member.member_id)
 
-    def _timers(self, slot: int, known: ConsumerMember | None) -> list[tuple[TimerKey, Millis, int]]:
-        """The coordinator's timers for a member, with their turns. known: None if it is unaffected."""
+    def _timers(self, known: ConsumerMember, slot: int) -> list[tuple[TimerKey, Millis, int]]:
+        """The coordinator's timers for a member, with their turns."""
         deadline_ms, turn = int(self.deadline_ms[slot]), int(self.turn[slot])
         timers = [(self._session_key(self.members[slot]), Millis(deadline_ms), turn)]
-        if known is not None and known.state is MemberState.UNREVOKED_PARTITIONS:
+        if known.state is MemberState.UNREVOKED_PARTITIONS:
             # It has been revoking since its last heartbeat.
             key = TimerKey(TimerKind.REBALANCE, self._world.group.group_id, known.member_id)
             until_ms = deadline_ms - self._session_ms + known.rebalance_timeout_ms
@@ -343,33 +362,18 @@ class UnaffectedMembers(HeartbeatArrays):
 
     def _play_by_events(self, slot: int) -> None:
         """Update the coordinator with what it would know of a member, and schedule what the member does next."""
-        member, group, runtime = self.members[slot], self._group(), self._world.runtime
-        is_reconciling = slot in self._reconciling.members
-        known = self._reconciling.release(slot) if is_reconciling else self._as_known(member, group)
-        if group.members[member.member_id].member_epoch != known.member_epoch:
-            runtime.engine.replay(records.current_record(group, known))
-        runtime.resume_timers(self._timers(slot, known))
-        if not is_reconciling:
-            self._write(slot)
-            self._behind -= int(self.stage[slot] != UP_TO_DATE)
-        self._is_unaffected[slot] = False
+        member, group, world = self.members[slot], self._group(), self._world
+        known = self._known(slot, group)
+        self.moves.publish(group)
+        if known != group.members[member.member_id]:
+            world.runtime.engine.replay(records.current_record(group, known))
+        (world.unreconciled.add if known.state else world.unreconciled.discard)(known.member_id)
+        world.runtime.resume_timers(self._timers(known, slot))
+        self._write(slot, known)
+        self.moves.remove(slot)
+        self._behind -= int(self.stage[slot] != UP_TO_DATE)
+        self._is_here[slot] = False
         self._known_ms = -np.inf
-
-    def _write(self, slot: int) -> None:
-        """Make it a scripted member again."""
-        member, now_ms, stage = self.members[slot], self._world.now_ms, self.stage[slot]
-        self._write_clients([slot])
-        beat_ms, arrives_ms = float(self.beat_ms[slot]), float(self.arrives_ms[slot])
-        if stage == UP_TO_DATE:
-            member.resume_beating_at(float(self.due_ms[slot]))
-        elif stage == BEHIND and beat_ms > now_ms:
-            member.resume_beating_at(beat_ms)
-        elif stage == BEHIND:
-            member.chance.drawn += 1
-            member.has_sent_heartbeat(beat_ms, arrives_ms)
-        else:
-            answer = heartbeat_response(member.member_id, int(self.answer[slot]), self._interval_ms)
-            member.is_sent_answer(beat_ms, answer, float(self.replied_ms[slot]))
 
     # -- heartbeats
 
@@ -384,14 +388,14 @@ class UnaffectedMembers(HeartbeatArrays):
         self.heartbeats_applied += len(places)
         self.saved += len(places) - COST_OF_CATCHING_UP
 
-    def _record(self, moved: Ints, moved_ms: Floats, group: ConsumerGroup) -> None:
-        """The records that the coordinator would have written at these times."""
-        slots: list[int] = moved.tolist()
-        written = [records.current_record(group, self._as_known(self.members[slot], group)) for slot in slots]
-        written += self._reconciling.written
-        written_ms = np.concatenate([moved_ms, self._reconciling.written_ms])
-        order = np.argsort(written_ms, kind="stable")
-        self._timer_order.record([written[at] for at in order.tolist()], written_ms[order])
+    def _record(self) -> None:
+        """The records that the coordinator would have written, if they are kept."""
+        if self._written:
+            written_ms = np.array(self._written_ms)
+            order = np.argsort(written_ms, kind="stable")
+            self._timer_order.record([self._written[at] for at in order.tolist()], written_ms[order])
+            self._written.clear()
+            self._written_ms.clear()
 
     # -- which heartbeat triggers the target assignment
 
@@ -415,17 +419,14 @@ class UnaffectedMembers(HeartbeatArrays):
             return
         if self._world.now_ms < self._assigned_from_ms(group):
             return
-        is_answered = self.stage[places] == ANSWERED
-        waiting, answered = places[~is_answered], places[is_answered]
-        # Members that wait for an answer send the next heartbeat later, but it may be before that first one arrives.
-        next_ms = self.beat_ms[answered] + self.period_ms[answered]
+        is_waiting = self.stage[places] == BEHIND
+        waiting, others = places[is_waiting], places[~is_waiting]
+        # The others send the next heartbeat later, but it may be before that first one arrives.
+        next_ms = np.where(self.is_assigned[others], self.reacts_ms[others], self.next_beat_ms[others])
         first_ms = float(self.arrives_ms[waiting].min(initial=np.inf))
-        reconciling_ms, reconciling = self._reconciling.next_arrival()
-        limit_ms = min(first_ms, float(next_ms.min(initial=np.inf)) + LONGEST_TRIP_MS, reconciling_ms)
-        chosen, epochs = answered[next_ms <= limit_ms].tolist(), self._assigning
+        limit_ms = min(first_ms, float(next_ms.min(initial=np.inf)) + LONGEST_TRIP_MS)
+        chosen, epochs = others[next_ms <= limit_ms].tolist(), self._assigning
         chosen += waiting[self.arrives_ms[waiting] <= limit_ms].tolist()
-        if reconciling is not None and reconciling_ms <= limit_ms:
-            chosen.append(reconciling)
         for slot in chosen:
             self.release(self.members[slot])
         self._assigning = epochs
@@ -441,42 +442,39 @@ class UnaffectedMembers(HeartbeatArrays):
         if self._known_ms > self._world.clock.now_ms:
             self._known_call = self._world.clock.at(self._known_ms, self._look)
 
-    def _last_answer_ms(self) -> float:
-        """When the last of the answers arrives that members wait for, or will wait for."""
-        places = self._places()
-        return float(self.replied_ms[places[self.stage[places] != UP_TO_DATE]].max(initial=-np.inf))
-
     def _settled_from_ms(self) -> float:
         """The time until which, at least, some member is behind, or waits for an answer."""
-        answered_ms = self._last_answer_ms() if self._behind else -np.inf
-        if self._behind and answered_ms <= self._world.clock.now_ms:
+        answered_ms = self._last_answer_ms()
+        if answered_ms <= self._world.clock.now_ms and self._behind:
             self.catch_up()
             answered_ms = self._last_answer_ms()
-        self._reconciling.run(self._world.clock.now_ms)
-        return max(answered_ms, self._reconciling.settled_from_ms())
+        return answered_ms
+
+    def _last_answer_ms(self) -> float:
+        """When the last of the answers arrives that members wait for, or will wait for, as far as that is known."""
+        if not self._behind:
+            return -np.inf
+        places = self._places()
+        places = places[self.stage[places] != UP_TO_DATE]
+        return float(
+            np.where(self.is_assigned[places], self.reacts_ms[places], self.replied_ms[places]).max(initial=-np.inf)
+        )
 
     def _look(self) -> None:
         self._known_call = None
         self._look_when_known()
 
 
-def _is_unaffected(member: ScriptedConsumerMember, group: ConsumerGroup) -> bool:
-    """Whether all a member has to do is learn of epochs."""
-    known = group.members.get(member.member_id)
-    if (
-        known is None
-        or member.phase is not LifecyclePhase.STABLE
-        or member.next_action is not None
-        or member.next_heartbeat is None
-        or member.unanswered
-        or member.consumes_as != member.identity
-        or member.target != member.owned
-        or known.state is not MemberState.STABLE
-        or known.pending_revocation
-        or known.classic is not None
-    ):
-        return False
-    wanted = group.target_of(member.member_id)
-    return known.assigned.keys() == wanted.keys() and all(
-        known.assigned[topic_id].keys() == set(partitions) for topic_id, partitions in wanted.items()
+def _is_at_rest(member: ScriptedConsumerMember, known: ConsumerMember) -> bool:
+    """Whether all a member has to do is learn of epochs. known: as the coordinator knows it."""
+    return (
+        member.phase is LifecyclePhase.STABLE
+        and member.next_action is None
+        and member.next_heartbeat is not None
+        and not member.unanswered
+        and member.consumes_as == member.identity
+        and member.target == member.owned
+        and known.state is MemberState.STABLE
+        and not known.pending_revocation
+        and known.classic is None
     )
