@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from kgm.assignors.map_order import MapOrder
-from kgm.coordinator.contract.outcome import Millis, Producer, Reply, Request, Ticket, TimerKey, TimerKind
+from kgm.coordinator.contract.outcome import Millis, Producer, Reply, Request, Ticket, TimerKey, TimerKind, runs_of
 from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.coordinator.engine import Coordinator
 from kgm.coordinator.runtime import Runtime
@@ -379,7 +379,9 @@ class World:
             self.watcher.coordinator_writes(records)
         if self.kept_records is not None:
             self.kept_records += records
-        for record in records:
+        # Without the records of changed targets, if they are a run.
+        each_record = [run for run in runs_of(records) if isinstance(run, Record)]
+        for record in each_record:
             match record.key, record.value:
                 case ConsumerGroupCurrentMemberAssignmentKey(member_id=member_id), value if value is not None:
                     assert isinstance(value, ConsumerGroupCurrentMemberAssignmentValue)
@@ -387,7 +389,7 @@ class World:
                 case _, GroupMetadataValue() as value:
                     self._generation_appended(value)
                 case GroupMetadataKey() | ConsumerGroupMetadataKey() as key, None:
-                    if all(each.value is None for each in records):  # otherwise it becomes a group of another type
+                    if all(each.value is None for each in each_record):  # otherwise it becomes a group of another type
                         self._group_deleted(0 if isinstance(key, GroupMetadataKey) else self.behavior.first_epoch)
                 case _, ConsumerGroupMetadataValue() as value:
                     self._epoch_appended(value.epoch)
@@ -400,7 +402,7 @@ class World:
                     pass
         if removed:
             self._may_be_empty = True
-            added = [each.value for each in records if isinstance(each.value, ConsumerGroupMemberMetadataValue)]
+            added = [each.value for each in each_record if isinstance(each.value, ConsumerGroupMemberMetadataValue)]
             replaced = frozenset(value.instance_id for value in added if value.instance_id is not None)
             self.observer.members_removed(removed, replaced)
 

@@ -292,9 +292,14 @@ class ArrayLedger(OwnershipLedger):
     def _count(self, until_ms: Floats, from_ms: Floats) -> None:
         """Update how many partitions are consumed, and the lowest number so far, with the times at which partitions
         lost their consumers, and at which others got one. What stops at the same time comes first."""
-        order = np.argsort(np.concatenate([until_ms, from_ms]), kind="stable")
-        changes = np.where(order < len(until_ms), -1, 1)
-        fewest = (self.consumed + np.cumsum(changes)).min(initial=self.fewest_consumed)
+        at_ms = np.concatenate([until_ms, from_ms])
+        begins = np.ones(len(at_ms), dtype=np.bool_)  # of times that are equal
+        begins[1:] = at_ms[1:] != at_ms[:-1]
+        begins[len(until_ms) : len(until_ms) + 1] = True
+        first = np.flatnonzero(begins)
+        changes = np.diff(first, append=len(at_ms)) * np.where(first < len(until_ms), -1, 1)
+        order = np.argsort(at_ms[first], kind="stable")
+        fewest = (self.consumed + np.cumsum(changes[order])).min(initial=self.fewest_consumed)
         self.fewest_consumed = min(self.fewest_consumed, int(fewest))
         self.consumed += len(from_ms) - len(until_ms)
 
@@ -377,7 +382,7 @@ _RESTART, _RESTART_MEMBERS_PER_REQUEST = 10, 500
 #: The beginning of an epoch costs one request per this many members.
 _MEMBERS_PER_EPOCH = 100
 #: This many changed targets cost as much as one request, including what their members do then.
-_TARGETS_PER_REQUEST = 4
+_TARGETS_PER_REQUEST = 10
 
 
 def cost_of_round(members: int, partitions: int, *, is_computed: bool, asks_librdkafka: bool = False) -> int:

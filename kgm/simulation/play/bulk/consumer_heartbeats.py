@@ -64,13 +64,13 @@ class HeartbeatArrays:
     """members: all that the draw may have. Arrays have an entry for each of them, its *slot*. Names are the same as in
     `ScriptedMember`; times are in ms.
 
-    due: when the next thing happens, according to the stage. beat: when the heartbeat is sent that is due or on its
-    way; arrives, replied: when it arrives, and when its answer does; reports: whether it follows a reaction. next_beat:
-    when the one after it is sent, unless the member reacts to the answer (is_assigned), and reports that at `reacts`.
-    next_period: the period from then on. answer: the epoch in the answer. moves: what the coordinator knows of these
-    members, whose data in the coordinator itself is outdated. deadline, turn: of its session. _behind: how many of the
-    members that are played with these arrays are not up to date. _waits: whether a member has not consumed anything
-    yet. _number: of its identity in the ledger."""
+    due: when the next thing happens, according to the stage; infinite for members that are played by events. beat: when
+    the heartbeat is sent that is due or on its way; arrives, replied: when it arrives, and when its answer does;
+    reports: whether it follows a reaction. next_beat: when the one after it is sent, unless the member reacts to the
+    answer (is_assigned), and reports that at `reacts`. next_period: the period from then on. answer: the epoch in the
+    answer. moves: what the coordinator knows of these members, whose data in the coordinator itself is outdated.
+    deadline, turn: of its session. _behind: how many of the members that are played with these arrays are not up to
+    date. _waits: whether a member has not consumed anything yet. _number: of its identity in the ledger."""
 
     def __init__(self, world: World, members: Sequence[ScriptedConsumerMember], settings: BrokerSettings) -> None:
         self.members = members
@@ -83,7 +83,8 @@ class HeartbeatArrays:
         self.keys: RandomWords = np.array([member.chance.key for member in members], dtype=np.uint64)
         self.drawn: RandomWords = np.zeros(size, dtype=np.uint64)
         self.stage: Ints = np.zeros(size, dtype=np.int64)
-        self.due_ms, self.beat_ms, self.arrives_ms, self.replied_ms = (np.zeros(size) for _ in range(4))
+        self.due_ms = np.full(size, np.inf)
+        self.beat_ms, self.arrives_ms, self.replied_ms = (np.zeros(size) for _ in range(3))
         self.next_beat_ms, self.reacts_ms = np.zeros(size), np.zeros(size)
         self.period_ms, self.next_period_ms = np.zeros(size), np.zeros(size)
         self.last_beat_ms, self.extended_ms, self.link_busy_ms = np.zeros(size), np.zeros(size), np.zeros(size)
@@ -245,8 +246,7 @@ class HeartbeatArrays:
         left, taken = self.moves.hand_over(places, ledger.consumer == self._number[holder])
         ledger.end(left, self.due_ms[holder[left]])
         ledger.begin(taken, self._number[holder[taken]], self.due_ms[holder[taken]])
-        waiting = places[self._waits[places]]
-        for slot in waiting[np.isin(waiting, holder[taken])].tolist():
+        for slot in np.unique(holder[taken[self._waits[holder[taken]]]]).tolist():
             member = self.members[slot]
             member.waited_ms, self._waits[slot] = float(self.due_ms[slot]) - member.started_ms, False
         is_stable = self._are_stable(places)

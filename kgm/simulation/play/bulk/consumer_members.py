@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 
 from kgm.coordinator.consumer import records
-from kgm.coordinator.contract.outcome import Millis, TimerKey, TimerKind, session_key
+from kgm.coordinator.contract.outcome import Millis, TimerKey, TimerKind, runs_of, session_key
 from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.coordinator.groups.consumer_group import ConsumerGroup
 from kgm.coordinator.groups.consumer_member import ConsumerMember, Target
@@ -77,13 +77,16 @@ class ConsumerMembers(HeartbeatArrays):
         self.slots: dict[str, int] = {}
         self.saved = self.heartbeats_applied = 0
         self._has_begun = self._is_closed = False
-        self._affected: list[str] = []
+        #: Members whose targets have changed, and runs of them.
+        self._affected: list[str | records.TargetRecords] = []
         self._next_ms = self._overdue_ms = np.inf
         #: Until then, at least, some member is behind.
         self._known_ms = -np.inf
         self._is_changed = False
         self._timer_order = ReservedTimerOrder(world)
         self._is_here = np.zeros(len(members), dtype=bool)
+        #: Whether the target of a member in the arrays may change.
+        self._may_aim = [False] * len(members)
         self._known_call: ScheduledCall | None = None
         self._assigning: tuple[int, int] | None = None
         self._is_catching_up = False
@@ -141,17 +144,19 @@ class ConsumerMembers(HeartbeatArrays):
         group = self._group()
         return [timer for slot in self.slots.values() for timer in self._timers(self._known(slot, group), slot)]
 
-    def coordinator_writes(self, records: Sequence[Record]) -> None:
-        if any(isinstance(record.value, _EPOCHS) for record in records):
+    def coordinator_writes(self, written: Sequence[Record]) -> None:
+        single = [run for run in runs_of(written) if isinstance(run, Record)]
+        if any(isinstance(record.value, _EPOCHS) for record in single):
             # What these heartbeats do depends on the group's epochs, and the new ones are not in effect yet.
             self.catch_up()
             self._is_changed = True
-        affected = [record.key.member_id for record in records if isinstance(record.key, TargetKey)]
-        if affected:
-            self._affected += affected
-            self._is_changed = True
+        affected: list[str | records.TargetRecords] = []
+        affected += [record.key.member_id for record in single if isinstance(record.key, TargetKey)]
+        affected += [run for run in runs_of(written) if isinstance(run, records.TargetRecords)]
+        self._affected += affected
+        self._is_changed |= bool(affected)
         if self.slots:
-            for record in records:
+            for record in single:
                 if isinstance(record.key, CurrentKey):
                     self._changes_outside(record.key.member_id, record.value)
 
@@ -180,9 +185,8 @@ class ConsumerMembers(HeartbeatArrays):
         if now_ms < self._next_ms or self._is_catching_up:
             return
         self._is_catching_up = True
-        group, places = self._group(), self._places()
-        touched, touched_ms = [], []
-        while len(who := places[due_ms[places] <= now_ms]):
+        group, touched, touched_ms = self._group(), [], []
+        while len(who := np.flatnonzero(due_ms <= now_ms)):
             stage = self.stage[who]
             if len(up_to_date := who[stage == UP_TO_DATE]):
                 touched.append(up_to_date)
@@ -206,7 +210,7 @@ class ConsumerMembers(HeartbeatArrays):
         self._record()
         self._timer_order.clear()
         self._overdue_ms = now_ms + self._session_ms
-        self._next_ms = float(due_ms[places].min(initial=np.inf))
+        self._next_ms = float(due_ms.min(initial=np.inf))
         self._is_catching_up = False
 
     # -- in and out
@@ -217,8 +221,12 @@ class ConsumerMembers(HeartbeatArrays):
             return
         self._is_changed = False
         if self._affected:
-            affected, self._affected = [self.slots.get(member_id) for member_id in self._affected], []
-            self._aim([slot for slot in affected if slot is not None])
+            affected, self._affected = self._affected, []
+            self.catch_up()
+            for each in affected:
+                if not isinstance(each, str):
+                    self._aim_at_spans(each)
+            self._aim([self.slots[each] for each in affected if isinstance(each, str) and each in self.slots])
         if self._has_begun:
             self._has_begun = False
             self._learn_of_epoch()
@@ -231,7 +239,6 @@ class ConsumerMembers(HeartbeatArrays):
 
     def _aim(self, slots: Sequence[int]) -> None:
         """The targets of these members have changed."""
-        self.catch_up()
         group, aimed, targets = self._group(), [], []
         for slot in slots:
             member = self.members[slot]
@@ -244,6 +251,17 @@ class ConsumerMembers(HeartbeatArrays):
                 self.release(member)
         if aimed:
             self.moves.aim(aimed, targets)
+            self.saved -= cost_of_targets(len(aimed))
+
+    def _aim_at_spans(self, run: records.TargetRecords) -> None:
+        """The targets of these members have changed. All members subscribe to the same topics."""
+        slots, may_aim = self.slots, self._may_aim
+        found = [(slots[member_id], spans) for member_id, spans in run.spans.items() if member_id in slots]
+        for slot in [slot for slot, _ in found if not may_aim[slot]]:
+            self.release(self.members[slot])
+        aimed = [(slot, spans) for slot, spans in found if may_aim[slot]]
+        if aimed:
+            self.moves.aim_at_spans(np.array([slot for slot, _ in aimed]), run.topics, np.array([s for _, s in aimed]))
             self.saved -= cost_of_targets(len(aimed))
 
     def _may_aim_at(self, target: Target, known: ConsumerMember) -> bool:
@@ -303,7 +321,9 @@ class ConsumerMembers(HeartbeatArrays):
         self._read_clients(found)
         for slot in found:
             known = group.members[self.members[slot].member_id]
-            self.moves.add(slot, known, group.target_of(known.member_id))
+            target = group.target_of(known.member_id)
+            self.moves.add(slot, known, target)
+            self._may_aim[slot] = self._may_aim_at(target, known)
             self._read(self.members[slot])
         self._is_here[found] = True
         self.saved -= cost_of_gathering(len(found), 0)
@@ -330,9 +350,8 @@ class ConsumerMembers(HeartbeatArrays):
 
     def _saw(self) -> None:
         """Update when the next thing is due."""
-        places = self._places()
-        self._next_ms = float(self.due_ms[places].min(initial=np.inf))
-        self._behind = int(np.count_nonzero(self.stage[places]))
+        self._next_ms = float(self.due_ms.min(initial=np.inf))
+        self._behind = int(np.count_nonzero(self.stage[self._places()]))
         self._known_ms = -np.inf
 
     def _session_key(self, member: ScriptedConsumerMember) -> TimerKey:
@@ -364,15 +383,16 @@ class ConsumerMembers(HeartbeatArrays):
         """Update the coordinator with what it would know of a member, and schedule what the member does next."""
         member, group, world = self.members[slot], self._group(), self._world
         known = self._known(slot, group)
-        self.moves.publish(group)
-        if known != group.members[member.member_id]:
+        before = group.members[member.member_id]
+        if known != before:
+            self.moves.publish(group, before)
             world.runtime.engine.replay(records.current_record(group, known))
         (world.unreconciled.add if known.state else world.unreconciled.discard)(known.member_id)
         world.runtime.resume_timers(self._timers(known, slot))
         self._write(slot, known)
         self.moves.remove(slot)
         self._behind -= int(self.stage[slot] != UP_TO_DATE)
-        self._is_here[slot] = False
+        self._is_here[slot], self.due_ms[slot] = False, np.inf
         self._known_ms = -np.inf
 
     # -- heartbeats

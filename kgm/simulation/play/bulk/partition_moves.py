@@ -11,7 +11,7 @@ another, or to nobody. With `range` a member has one or two runs, so there are a
 epoch affects, and the arrays of moves are short. Only what becomes of a move is written to the arrays of partitions."""
 
 from collections.abc import Collection, Mapping, Sequence
-from itertools import chain
+from itertools import chain, compress
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -19,6 +19,7 @@ import numpy as np
 from kgm.coordinator.contract.behavior import CoordinatorBehavior
 from kgm.coordinator.groups.consumer_group import ConsumerGroup
 from kgm.coordinator.groups.consumer_member import Assigned, ConsumerMember, Target
+from kgm.java.hash_map import uuid_map_order
 from kgm.records.member_states import MemberState
 from kgm.simulation.play.bulk.arrays import Flags, Floats, Ints
 
@@ -77,8 +78,9 @@ class PartitionMoves:
         # With entries for OUTSIDE and NOBODY, which come last.
         self._must_revoke: Flags = np.zeros(size + 2, dtype=np.bool_)
         self._missing: Ints = np.zeros(size + 2, dtype=np.int64)
-        #: Partitions that the coordinator does not know to be free, or to have another holder.
-        self._unpublished: list[Ints] = []
+        #: Whether the coordinator knows that a partition is held; and partitions that may not be as it knows.
+        self._is_held: Flags = np.zeros(total, dtype=np.bool_)
+        self._moved: list[Ints] = []
 
     # -- which members are in the arrays
 
@@ -86,8 +88,9 @@ class PartitionMoves:
         """No member is in the arrays yet."""
         self.holder[:] = self.wanted_by[:] = NOBODY
         self.is_revoked[:] = False
-        self._unpublished.clear()
+        self._moved.clear()
         self.holder[self._at(group.partition_epochs)] = OUTSIDE
+        self._is_held = self.holder == OUTSIDE
         self._is_old = True
 
     def add(self, slot: int, known: ConsumerMember, target: Target) -> None:
@@ -123,29 +126,46 @@ class PartitionMoves:
         if len(self._topics) > 1:
             self._target_order[slots] = [[_place(topic_id, target) for topic_id in self._topics] for target in targets]
 
+    def aim_at_spans(self, slots: Ints, topics: Sequence[bytes], spans: Ints) -> None:
+        """The same with a row of `Spans` for each of them."""
+        self._is_old = True
+        self.wanted_by[self._flags(slots)[self.wanted_by]] = NOBODY
+        sizes = spans[:, 1::2] - spans[:, ::2]
+        for topic_id, begins, size in zip(topics, spans[:, ::2].T, sizes.T, strict=True):
+            self.wanted_by[_each(self._topics[topic_id][0] + begins, size)] = np.repeat(slots, size)
+        if len(self._topics) > 1 and topics:
+            which, pattern = np.unique(sizes > 0, axis=0, return_inverse=True)
+            targets = [dict.fromkeys(uuid_map_order(list(compress(topics, has))), ()) for has in which]
+            orders = np.array([[_place(topic_id, target) for topic_id in self._topics] for target in targets])
+            self._target_order[slots] = orders[pattern.reshape(-1)]
+
     def changes_outside(self, before: ConsumerMember | None, rows: Mapping[bytes, Collection[int]]) -> None:
         """A member that is played by events has, or has to give up, these partitions from now on."""
         if before is not None:
             for assigned in (before.assigned, before.pending_revocation):
                 at = self._at(assigned)
-                self.holder[at[self.holder[at] == OUTSIDE]] = NOBODY
-        self.holder[self._at(rows)] = OUTSIDE
+                at = at[self.holder[at] == OUTSIDE]
+                self.holder[at], self._is_held[at] = NOBODY, False
+        at = self._at(rows)
+        self.holder[at], self._is_held[at] = OUTSIDE, True
         self._is_old = True
 
-    def publish(self, group: ConsumerGroup) -> None:
-        """Tell the coordinator who has which partition, because members that are played by events depend on it."""
-        if not self._unpublished:
+    def publish(self, group: ConsumerGroup, stale: ConsumerMember | None = None) -> None:
+        """Tell the coordinator which partitions are held, because members that are played by events depend on it; by
+        members of which epochs matters only for the partitions that it takes for those of a member that is about to
+        be replaced (stale)."""
+        at = np.concatenate([*self._moved, _NONE])
+        self._moved.clear()
+        at = at[self._is_held[at] != (self.holder[at] != NOBODY)]
+        if stale is not None:
+            at = np.concatenate([at, self._at(stale.assigned), self._at(stale.pending_revocation)])
+        if not len(at):
             return
-        is_unknown = np.zeros(len(self.holder), dtype=np.bool_)
-        for at in self._unpublished:
-            is_unknown[at] = True
-        self._unpublished.clear()
-        at = np.flatnonzero(is_unknown)
+        self._is_held[at] = self.holder[at] != NOBODY
         for topic_id, (first, count) in self._topics.items():
             mine = at[(at >= first) & (at < first + count)]
-            holders = self.holder[mine]
+            epochs, holders = group.partition_epochs.setdefault(topic_id, {}), self.holder[mine]
             held = holders >= 0
-            epochs = group.partition_epochs.setdefault(topic_id, {})
             epochs.update(zip((mine[held] - first).tolist(), self.epoch[holders[held]].tolist(), strict=True))
             for partition in (mine[holders == NOBODY] - first).tolist():
                 epochs.pop(partition, None)
@@ -153,7 +173,7 @@ class PartitionMoves:
     def known(self, slot: int, before: ConsumerMember) -> ConsumerMember:
         """A member as the coordinator would know it. before: with the same metadata."""
         state, epoch = MemberState(int(self.state[slot])), int(self.epoch[slot])
-        mine = np.flatnonzero(self.holder == slot)
+        mine = _where(self.holder == slot)
         mine = mine[np.lexsort((mine, self.rank[mine]))]
         is_revoked = self.is_revoked[mine]
         return before.moved(
@@ -216,7 +236,7 @@ class PartitionMoves:
         """Carry out what these heartbeats do with partitions. Returns which members get some."""
         moves, is_here = self._moves, self._flags(places)
         is_revoking = self._flags(places[revokes])
-        freed = np.flatnonzero((moves.stage == _REVOKED) & is_here[moves.source])
+        freed = _where((moves.stage == _REVOKED) & is_here[moves.source])
         if len(freed):
             moves.stage[freed] = _FREE
             moves.free_ms[freed] = arrives_ms[moves.source[freed]]
@@ -224,9 +244,9 @@ class PartitionMoves:
                 moves.free_ms[freed[moves.source[freed] == moves.taker[freed]]] = -np.inf
             at = self._partitions(freed)
             self.holder[at], self.is_revoked[at] = NOBODY, False
-            self._unpublished.append(at)
+            self._moved.append(at)
         is_got = (moves.stage == _FREE) & (is_here & ~is_revoking)[moves.taker]
-        got = np.flatnonzero(is_got & (moves.free_ms < arrives_ms[moves.taker]))
+        got = _where(is_got & (moves.free_ms < arrives_ms[moves.taker]))
         takers = moves.taker[got]
         if len(got):
             moves.stage[got] = _TAKEN
@@ -234,8 +254,8 @@ class PartitionMoves:
             self.holder[at] = holders = np.repeat(takers, moves.size[got])
             self.since[at], self.rank[at] = aim, arrives_ms[holders]
             self._missing -= np.bincount(takers, minlength=self._size + 2)
-            self._unpublished.append(at)
-        given = np.flatnonzero((moves.stage == _HELD) & is_revoking[moves.source])
+            self._moved.append(at)
+        given = _where((moves.stage == _HELD) & is_revoking[moves.source])
         if len(given):
             moves.stage[given] = _REVOKED
             self.is_revoked[self._partitions(given)] = True
@@ -245,7 +265,7 @@ class PartitionMoves:
     def _topics_of(self, places: Ints) -> Flags:
         """Which topics each of these members has."""
         has = np.zeros((self._size + 2, len(self._topics)), dtype=np.bool_)
-        at = np.flatnonzero(self._flags(places)[self.holder] & ~self.is_revoked)
+        at = _where(self._flags(places)[self.holder] & ~self.is_revoked)
         has[self.holder[at], self._topic_of[at]] = True
         found: Flags = has[places]
         return found
@@ -261,7 +281,7 @@ class PartitionMoves:
         """The partitions that these members stop consuming, and those that they begin to consume, when they react to
         their last answers. consumes: whether each partition is consumed by its holder."""
         mine = self._flags(places)[self.holder]
-        return np.flatnonzero(mine & self.is_revoked & consumes), np.flatnonzero(mine & ~self.is_revoked & ~consumes)
+        return _where(mine & self.is_revoked & consumes), _where(mine & ~self.is_revoked & ~consumes)
 
     # -- moves
 
@@ -272,11 +292,11 @@ class PartitionMoves:
             return
         self._is_old = False
         differs = (self.holder != self.wanted_by) & (np.maximum(self.holder, self.wanted_by) >= 0)
-        at = np.flatnonzero(differs | self.is_revoked)
+        at = _where(differs | self.is_revoked)
         source, taker, is_revoked = self.holder[at], self.wanted_by[at], self.is_revoked[at]
         begins = np.ones(len(at), dtype=np.bool_)
         begins[1:] = (np.diff(at) != 1) | (np.diff(source) != 0) | (np.diff(taker) != 0) | np.diff(is_revoked)
-        first = np.flatnonzero(begins)
+        first = _where(begins)
         source, taker = source[first], taker[first]
         stage = np.where(is_revoked[first], _REVOKED, np.where(source == NOBODY, _FREE, _HELD))
         size = np.diff(first, append=len(at))
@@ -286,10 +306,7 @@ class PartitionMoves:
 
     def _partitions(self, which: Ints) -> Ints:
         """The partitions of these moves."""
-        size = self._moves.size[which]
-        ends = np.cumsum(size)
-        found: Ints = np.arange(ends[-1]) + np.repeat(self._moves.first[which] - ends + size, size)
-        return found
+        return _each(self._moves.first[which], self._moves.size[which])
 
     def _flags(self, slots: Ints) -> Flags:
         flags = np.zeros(self._size + 2, dtype=np.bool_)
@@ -307,6 +324,19 @@ class PartitionMoves:
             if number < count
         ]
         return np.array(found, dtype=np.int64)
+
+
+def _where(flags: Flags) -> Ints:
+    """Like `np.flatnonzero`, which takes twice as long."""
+    found: Ints = flags.nonzero()[0]
+    return found
+
+
+def _each(first: Ints, size: Ints) -> Ints:
+    """All numbers of these runs."""
+    ends = np.cumsum(size)
+    found: Ints = np.arange(int(size.sum())) + np.repeat(first - ends + size, size)
+    return found
 
 
 def _place(topic_id: bytes, target: Target) -> int:
