@@ -114,8 +114,8 @@ class WorldObserver(Protocol):
 class CoordinatorWatcher(Protocol):
     """Plays members without events (`bulk`), and has to bring the coordinator up to date before it does anything."""
 
-    def coordinator_acts(self) -> None:
-        """The coordinator is about to handle a request, or a timer that has expired."""
+    def coordinator_acts(self, message: Message | None) -> None:
+        """The coordinator is about to handle a request; None: a timer that has expired."""
 
     def coordinator_writes(self, records: Sequence[Record]) -> None:
         """The coordinator is about to write these records. The coordinator must not be called in the meantime."""
@@ -227,7 +227,7 @@ class World:
         next_at, deadline = self.clock.next_at(), self.runtime.next_deadline()
         if deadline is not None and (next_at is None or deadline <= next_at):
             self.clock.now_ms = max(self.clock.now_ms, float(deadline))
-            self._coordinator_acts()
+            self._coordinator_acts(None)
             self._deliver(self.runtime.advance(deadline))
             self._observe()
             self.observer.timer_expired()
@@ -266,7 +266,7 @@ class World:
     def hand_in(self, request: Request, at_ms: float) -> None:
         """Handle a request without the network: a heartbeat that was left out, with the time at which it would have
         arrived."""
-        self._coordinator_acts()
+        self._coordinator_acts(request.message)
         self.requests += 1
         self.runtime.handle(request, ticket=Ticket(self.requests), now=Millis(int(at_ms)))
 
@@ -286,7 +286,7 @@ class World:
         if unanswered is not None:
             unanswered.append((client, life, message, version, on_reply))
             return
-        self._coordinator_acts()
+        self._coordinator_acts(message)
         self.in_flight -= 1
         self.requests += 1
         ticket = Ticket(self.requests)
@@ -330,9 +330,9 @@ class World:
 
     # -- watching the coordinator
 
-    def _coordinator_acts(self) -> None:
+    def _coordinator_acts(self, message: Message | None) -> None:
         if self.watcher is not None:
-            self.watcher.coordinator_acts()
+            self.watcher.coordinator_acts(message)
 
     def note(self, event: str, detail: str, member: str | None = None) -> None:
         self.timeline.append(TimelineEvent(at_ms=self.at_ms, event=event, detail=detail, member=member))

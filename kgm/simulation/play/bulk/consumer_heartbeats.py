@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 
 from kgm.coordinator.consumer import records, target
+from kgm.coordinator.contract.outcome import Millis, TimerKey, TimerKind, session_key
 from kgm.coordinator.contract.settings import BrokerSettings, heartbeat_interval_ms
 from kgm.coordinator.groups.consumer_group import ConsumerGroup
 from kgm.coordinator.groups.consumer_member import Assigned, ConsumerMember
@@ -19,11 +20,13 @@ from kgm.protocol.messages.consumer_group_heartbeat_response import (
 from kgm.records.member_states import MemberState
 from kgm.records.record import Record
 from kgm.simulation.play.bulk.arrays import (
+    COST_OF_CATCHING_UP,
     ArrayLedger,
     Flags,
     Floats,
     Ints,
     RandomWords,
+    ReservedTimerOrder,
     network_ms,
     random_words,
     reaction_ms,
@@ -107,6 +110,8 @@ class HeartbeatArrays:
             topics[world.image.by_name[name].topic_id] = first, len(states)
             first += len(states)
         self.moves = PartitionMoves(size, topics, world.behavior)
+        self.saved = self.heartbeats_applied = 0
+        self._timer_order = ReservedTimerOrder(world)
         #: The records that the coordinator would have written, and when, if records are kept.
         self._written: list[Record] = []
         self._written_ms: list[float] = []
@@ -254,6 +259,42 @@ class HeartbeatArrays:
         self.reports[places] = True
         stable = places[is_stable]
         self.next_beat_ms[stable] = self._last_in_time_ms(stable, reacts_ms[is_stable])
+
+    # -- their sessions, and their records
+
+    def _session_key(self, member: ScriptedConsumerMember) -> TimerKey:
+        return session_key(self._world.group.group_id, member.member_id)
+
+    def _timers(self, known: ConsumerMember, slot: int) -> list[tuple[TimerKey, Millis, int]]:
+        """The coordinator's timers for a member, with their turns."""
+        deadline_ms, turn = int(self.deadline_ms[slot]), int(self.turn[slot])
+        timers = [(self._session_key(self.members[slot]), Millis(deadline_ms), turn)]
+        if known.state is MemberState.UNREVOKED_PARTITIONS:
+            # It has been revoking since its last heartbeat.
+            key = TimerKey(TimerKind.REBALANCE, self._world.group.group_id, known.member_id)
+            until_ms = deadline_ms - self._session_ms + known.rebalance_timeout_ms
+            timers.append((key, Millis(until_ms), turn - 1))
+        return timers
+
+    def _extend_sessions(self, places: Ints, at_ms: Floats) -> None:
+        """The sessions of these members are extended at these times. A member may be among them more than once."""
+        order = np.argsort(at_ms, kind="stable")
+        places, at_ms = places[order], at_ms[order]
+        # If there are several values for one slot, numpy keeps the last.
+        self.deadline_ms[places] = at_ms.astype(np.int64) + self._session_ms
+        self.turn[places] = self._timer_order.at(at_ms)
+        self._world.requests += len(places)
+        self.heartbeats_applied += len(places)
+        self.saved += len(places) - COST_OF_CATCHING_UP
+
+    def _record(self) -> None:
+        """The records that the coordinator would have written, if they are kept."""
+        if self._written:
+            written_ms = np.array(self._written_ms)
+            order = np.argsort(written_ms, kind="stable")
+            self._timer_order.record([self._written[at] for at in order.tolist()], written_ms[order])
+            self._written.clear()
+            self._written_ms.clear()
 
 
 def heartbeat_response(

@@ -16,10 +16,12 @@ from typing import Final
 import numpy as np
 
 from kgm.coordinator.consumer import records
-from kgm.coordinator.contract.outcome import Millis, TimerKey, TimerKind, runs_of, session_key
+from kgm.coordinator.contract.outcome import Millis, TimerKey, runs_of
 from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.coordinator.groups.consumer_group import ConsumerGroup
-from kgm.coordinator.groups.consumer_member import ConsumerMember, Target
+from kgm.coordinator.groups.consumer_member import NO_TARGET, ConsumerMember, Target
+from kgm.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
+from kgm.protocol.struct import Message
 from kgm.records.member_states import MemberState
 from kgm.records.messages.consumer_group_current_member_assignment_key import (
     ConsumerGroupCurrentMemberAssignmentKey as CurrentKey,
@@ -36,12 +38,9 @@ from kgm.records.messages.consumer_group_target_assignment_metadata_value import
 )
 from kgm.records.record import Record
 from kgm.simulation.play.bulk.arrays import (
-    COST_OF_CATCHING_UP,
     MOST_ROUNDS_AT_ONCE,
     ArrayLedger,
-    Floats,
     Ints,
-    ReservedTimerOrder,
     cost_of_epoch,
     cost_of_gathering,
     cost_of_targets,
@@ -75,7 +74,6 @@ class ConsumerMembers(HeartbeatArrays):
     def __init__(self, world: World, members: Sequence[ScriptedConsumerMember], settings: BrokerSettings) -> None:
         super().__init__(world, members, settings)
         self.slots: dict[str, int] = {}
-        self.saved = self.heartbeats_applied = 0
         self._has_begun = self._is_closed = False
         #: Members whose targets have changed, and runs of them.
         self._affected: list[str | records.TargetRecords] = []
@@ -83,7 +81,6 @@ class ConsumerMembers(HeartbeatArrays):
         #: Until then, at least, some member is behind.
         self._known_ms = -np.inf
         self._is_changed = False
-        self._timer_order = ReservedTimerOrder(world)
         self._is_here = np.zeros(len(members), dtype=bool)
         #: Whether the target of a member in the arrays may change.
         self._may_aim = [False] * len(members)
@@ -129,14 +126,32 @@ class ConsumerMembers(HeartbeatArrays):
 
     def batch_begins(self) -> None: ...
 
-    def coordinator_acts(self) -> None:
+    def coordinator_acts(self, message: Message | None) -> None:
         now_ms = self._world.clock.now_ms
         if now_ms >= self._next_ms:
             self._timer_order.reserve()
-            if now_ms >= self._overdue_ms or self.moves.is_busy:
-                self.catch_up()
-        if self.slots:
-            self.moves.publish(self._group())
+        if not self.slots:
+            return
+        wanted = self._wanted_by(message)
+        if now_ms >= self._overdue_ms or (wanted != {} and self.moves.is_busy):
+            self.catch_up()
+        self.moves.publish(self._group(), wanted)
+
+    def _wanted_by(self, message: Message | None) -> Target | None:
+        """The partitions of which the coordinator may want to know whether they are free, to handle this. None: any,
+        because there may be another target assignment."""
+        group = self._group()
+        if (
+            not isinstance(message, ConsumerGroupHeartbeatRequest)
+            or message.member_epoch <= 0
+            or group.group_epoch > group.assignment_epoch
+            or group.metadata_expired(Millis(int(self._world.now_ms)))
+        ):
+            return None
+        known = group.members.get(message.member_id)
+        if known is None or known.is_reconciled_to(group.assignment_epoch):
+            return NO_TARGET
+        return group.target_of(known.member_id, known.group_instance_id)
 
     def suspended_timers(self) -> list[tuple[TimerKey, Millis, int]]:
         """The timers that the coordinator would have for the members that are played in bulk, with their turns."""
@@ -158,6 +173,7 @@ class ConsumerMembers(HeartbeatArrays):
         if self.slots:
             for record in single:
                 if isinstance(record.key, CurrentKey):
+                    self.catch_up()
                     self._changes_outside(record.key.member_id, record.value)
 
     def to_scripted_members(self) -> None:
@@ -354,20 +370,6 @@ class ConsumerMembers(HeartbeatArrays):
         self._behind = int(np.count_nonzero(self.stage[self._places()]))
         self._known_ms = -np.inf
 
-    def _session_key(self, member: ScriptedConsumerMember) -> TimerKey:
-        return session_key(self._world.group.group_id, member.member_id)
-
-    def _timers(self, known: ConsumerMember, slot: int) -> list[tuple[TimerKey, Millis, int]]:
-        """The coordinator's timers for a member, with their turns."""
-        deadline_ms, turn = int(self.deadline_ms[slot]), int(self.turn[slot])
-        timers = [(self._session_key(self.members[slot]), Millis(deadline_ms), turn)]
-        if known.state is MemberState.UNREVOKED_PARTITIONS:
-            # It has been revoking since its last heartbeat.
-            key = TimerKey(TimerKind.REBALANCE, self._world.group.group_id, known.member_id)
-            until_ms = deadline_ms - self._session_ms + known.rebalance_timeout_ms
-            timers.append((key, Millis(until_ms), turn - 1))
-        return timers
-
     def _read(self, member: ScriptedConsumerMember) -> None:
         """Load a member, whose next step is to learn of an epoch."""
         runtime, key, slot = self._world.runtime, self._session_key(member), self._slot_of[member]
@@ -385,7 +387,7 @@ class ConsumerMembers(HeartbeatArrays):
         known = self._known(slot, group)
         before = group.members[member.member_id]
         if known != before:
-            self.moves.publish(group, before)
+            self.moves.publish(group, None, before)
             world.runtime.engine.replay(records.current_record(group, known))
         (world.unreconciled.add if known.state else world.unreconciled.discard)(known.member_id)
         world.runtime.resume_timers(self._timers(known, slot))
@@ -394,28 +396,6 @@ class ConsumerMembers(HeartbeatArrays):
         self._behind -= int(self.stage[slot] != UP_TO_DATE)
         self._is_here[slot], self.due_ms[slot] = False, np.inf
         self._known_ms = -np.inf
-
-    # -- heartbeats
-
-    def _extend_sessions(self, places: Ints, at_ms: Floats) -> None:
-        """The sessions of these members are extended at these times. A member may be among them more than once."""
-        order = np.argsort(at_ms, kind="stable")
-        places, at_ms = places[order], at_ms[order]
-        # If there are several values for one slot, numpy keeps the last.
-        self.deadline_ms[places] = at_ms.astype(np.int64) + self._session_ms
-        self.turn[places] = self._timer_order.at(at_ms)
-        self._world.requests += len(places)
-        self.heartbeats_applied += len(places)
-        self.saved += len(places) - COST_OF_CATCHING_UP
-
-    def _record(self) -> None:
-        """The records that the coordinator would have written, if they are kept."""
-        if self._written:
-            written_ms = np.array(self._written_ms)
-            order = np.argsort(written_ms, kind="stable")
-            self._timer_order.record([self._written[at] for at in order.tolist()], written_ms[order])
-            self._written.clear()
-            self._written_ms.clear()
 
     # -- which heartbeat triggers the target assignment
 

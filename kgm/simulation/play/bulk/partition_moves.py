@@ -150,12 +150,15 @@ class PartitionMoves:
         self.holder[at], self._is_held[at] = OUTSIDE, True
         self._is_old = True
 
-    def publish(self, group: ConsumerGroup, stale: ConsumerMember | None = None) -> None:
-        """Tell the coordinator which partitions are held, because members that are played by events depend on it; by
-        members of which epochs matters only for the partitions that it takes for those of a member that is about to
-        be replaced (stale)."""
-        at = np.concatenate([*self._moved, _NONE])
-        self._moved.clear()
+    def publish(self, group: ConsumerGroup, wanted: Target | None, stale: ConsumerMember | None = None) -> None:
+        """Tell the coordinator which of the wanted partitions are held (None: of all), because members that are played
+        by events depend on it; by members of which epochs matters only for the partitions that it takes for those of a
+        member that is about to be replaced (stale)."""
+        if wanted is None:
+            at = np.concatenate([*self._moved, _NONE])
+            self._moved.clear()
+        else:
+            at = self._at(wanted)
         at = at[self._is_held[at] != (self.holder[at] != NOBODY)]
         if stale is not None:
             at = np.concatenate([at, self._at(stale.assigned), self._at(stale.pending_revocation)])

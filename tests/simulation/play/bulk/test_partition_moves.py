@@ -78,7 +78,7 @@ def in_arrays(moves, group, member_ids):
 
 def assert_same(moves, group, twin):
     """Every member, and whether each partition is free."""
-    moves.publish(group)
+    moves.publish(group, None)
     for slot, member_id in enumerate(MEMBERS):
         known = moves.known(slot, group.members[member_id])
         assert known == twin.members[member_id]
