@@ -52,8 +52,6 @@ _REACTION: Final = 2
 UP_TO_DATE, BEHIND, ANSWERED, REACTING = range(4)
 
 _STABLE: Final = MemberState.STABLE.value
-#: No identity has this number.
-_NO_NUMBER: Final = -9
 
 
 def consumer_group_of(world: World) -> ConsumerGroup:
@@ -104,7 +102,7 @@ class HeartbeatArrays:
             .reshape(size, 2, 2)
             .T
         )
-        self._number: Ints = np.full(size + 2, _NO_NUMBER, dtype=np.int64)
+        self._number: Ints = np.zeros(size, dtype=np.int64)
         topics, first = dict[bytes, tuple[int, int]](), 0
         for name, states in world.ledger.states.items():
             topics[world.image.by_name[name].topic_id] = first, len(states)
@@ -248,7 +246,7 @@ class HeartbeatArrays:
         """Clients give up partitions, or take them, and report it (`ScriptedConsumerMember._reconcile`)."""
         reacts_ms = self.due_ms[places]
         ledger, holder = self._ledger, self.moves.holder
-        left, taken = self.moves.hand_over(places, ledger.consumer == self._number[holder])
+        left, taken = self.moves.hand_over(places)
         ledger.end(left, self.due_ms[holder[left]])
         ledger.begin(taken, self._number[holder[taken]], self.due_ms[holder[taken]])
         for slot in np.unique(holder[taken[self._waits[holder[taken]]]]).tolist():

@@ -81,6 +81,8 @@ class PartitionMoves:
         #: Whether the coordinator knows that a partition is held; and partitions that may not be as it knows.
         self._is_held: Flags = np.zeros(total, dtype=np.bool_)
         self._moved: list[Ints] = []
+        #: Partitions that clients are about to stop or begin to consume, when they react to answers.
+        self._handed: Ints = _NONE
 
     # -- which members are in the arrays
 
@@ -89,6 +91,7 @@ class PartitionMoves:
         self.holder[:] = self.wanted_by[:] = NOBODY
         self.is_revoked[:] = False
         self._moved.clear()
+        self._handed = _NONE
         self.holder[self._at(group.partition_epochs)] = OUTSIDE
         self._is_held = self.holder == OUTSIDE
         self._is_old = True
@@ -110,6 +113,7 @@ class PartitionMoves:
     def remove(self, slot: int) -> None:
         """A member continues by events."""
         mine = self.holder == slot
+        self._handed = self._handed[~mine[self._handed]]
         self.holder[mine] = OUTSIDE
         self.is_revoked[mine] = False
         self.wanted_by[self.wanted_by == slot] = NOBODY
@@ -258,10 +262,13 @@ class PartitionMoves:
             self.since[at], self.rank[at] = aim, arrives_ms[holders]
             self._missing -= np.bincount(takers, minlength=self._size + 2)
             self._moved.append(at)
+            self._handed = np.concatenate([self._handed, at])
         given = _where((moves.stage == _HELD) & is_revoking[moves.source])
         if len(given):
             moves.stage[given] = _REVOKED
-            self.is_revoked[self._partitions(given)] = True
+            at = self._partitions(given)
+            self.is_revoked[at] = True
+            self._handed = np.concatenate([self._handed, at])
             self._must_revoke[places] = False
         return self._flags(takers)[places]
 
@@ -280,11 +287,13 @@ class PartitionMoves:
         self._revoked_order[places[revokes]] = np.where(wanted < width, wanted, width + self._order[places])[revokes]
         self._order[places] = np.where(has, wanted, width + wanted)
 
-    def hand_over(self, places: Ints, consumes: Flags) -> tuple[Ints, Ints]:
+    def hand_over(self, places: Ints) -> tuple[Ints, Ints]:
         """The partitions that these members stop consuming, and those that they begin to consume, when they react to
-        their last answers. consumes: whether each partition is consumed by its holder."""
-        mine = self._flags(places)[self.holder]
-        return _where(mine & self.is_revoked & consumes), _where(mine & ~self.is_revoked & ~consumes)
+        their last answers."""
+        is_mine = self._flags(places)[self.holder[self._handed]]
+        mine, self._handed = self._handed[is_mine], self._handed[~is_mine]
+        is_left = self.is_revoked[mine]
+        return mine[is_left], mine[~is_left]
 
     # -- moves
 
@@ -298,7 +307,9 @@ class PartitionMoves:
         at = _where(differs | self.is_revoked)
         source, taker, is_revoked = self.holder[at], self.wanted_by[at], self.is_revoked[at]
         begins = np.ones(len(at), dtype=np.bool_)
-        begins[1:] = (np.diff(at) != 1) | (np.diff(source) != 0) | (np.diff(taker) != 0) | np.diff(is_revoked)
+        begins[1:] = at[1:] != at[:-1] + 1
+        for column in (source, taker, is_revoked):
+            begins[1:] |= column[1:] != column[:-1]
         first = _where(begins)
         source, taker = source[first], taker[first]
         stage = np.where(is_revoked[first], _REVOKED, np.where(source == NOBODY, _FREE, _HELD))
