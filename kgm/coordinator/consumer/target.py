@@ -163,7 +163,9 @@ def range_changes(
     replaced = None if updated.group_instance_id is None else group.static_ids.get(updated.group_instance_id)
     order = _in_map_order(group, updated.member_id, replaced)
     members = {**group.members, updated.member_id: updated}
-    by_identity = [order[at] for at in identity_order([(members[each].group_instance_id, each) for each in order])]
+    has_static = group.static_ids or updated.group_instance_id is not None
+    instance_ids = [members[each].group_instance_id for each in order] if has_static else repeat(None)
+    by_identity = [order[at] for at in identity_order([*zip(instance_ids, order, strict=False)])]
     names_of, first = _Subscriptions(group, image), members[by_identity[0]]
     names = names_of(first, listed if first is updated else None)
     named = names_of.count(members[order[0]])

@@ -53,7 +53,7 @@ class Targets(MutableMapping[str, Target]):
         """The members whose targets are not these."""
         known = self._spans if topics == self._topics else dict[str, Spans]()
         differ = {member_id for member_id, those in spans.items() if known.get(member_id) != those}
-        return {each for each in differ if each in known or self.get(each) != spread(topics, spans[each])}
+        return differ - {each for each in differ - known.keys() if self.get(each) == spread(topics, spans[each])}
 
     def put_spans(self, topics: tuple[bytes, ...], spans: Mapping[str, Spans]) -> None:
         """The targets of these members have changed."""

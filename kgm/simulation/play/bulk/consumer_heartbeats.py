@@ -249,7 +249,8 @@ class HeartbeatArrays:
         left, taken = self.moves.hand_over(places)
         ledger.end(left, self.due_ms[holder[left]])
         ledger.begin(taken, self._number[holder[taken]], self.due_ms[holder[taken]])
-        for slot in np.unique(holder[taken[self._waits[holder[taken]]]]).tolist():
+        waiting = places[self._waits[places]]
+        for slot in waiting[np.isin(waiting, holder[taken])].tolist() if len(waiting) else ():
             member = self.members[slot]
             member.waited_ms, self._waits[slot] = float(self.due_ms[slot]) - member.started_ms, False
         is_stable = self._are_stable(places)

@@ -11,6 +11,7 @@ released and played by events.
 What a member does, and which random numbers it draws for that, is in `scripted_member` and `consumer_member`."""
 
 from collections.abc import Collection, Sequence
+from itertools import chain, repeat
 from typing import Final
 
 import numpy as np
@@ -63,6 +64,7 @@ from kgm.simulation.play.world import World
 _EPOCHS: Final = (ConsumerGroupMetadataValue, ConsumerGroupTargetAssignmentMetadataValue)
 #: How many heartbeats must fit into a session.
 _BEATS_PER_SESSION: Final = 3
+_NO_SLOT: Final = -1
 
 
 class ConsumerMembers(HeartbeatArrays):
@@ -83,7 +85,7 @@ class ConsumerMembers(HeartbeatArrays):
         self._is_changed = False
         self._is_here = np.zeros(len(members), dtype=bool)
         #: Whether the target of a member in the arrays may change.
-        self._may_aim = [False] * len(members)
+        self._may_aim = np.zeros(len(members), dtype=bool)
         self._known_call: ScheduledCall | None = None
         self._assigning: tuple[int, int] | None = None
         self._is_catching_up = False
@@ -202,7 +204,7 @@ class ConsumerMembers(HeartbeatArrays):
             return
         self._is_catching_up = True
         group, touched, touched_ms = self._group(), [], []
-        while len(who := np.flatnonzero(due_ms <= now_ms)):
+        while len(who := (due_ms <= now_ms).nonzero()[0]):
             stage = self.stage[who]
             if len(up_to_date := who[stage == UP_TO_DATE]):
                 touched.append(up_to_date)
@@ -271,14 +273,15 @@ class ConsumerMembers(HeartbeatArrays):
 
     def _aim_at_spans(self, run: records.TargetRecords) -> None:
         """The targets of these members have changed. All members subscribe to the same topics."""
-        slots, may_aim = self.slots, self._may_aim
-        found = [(slots[member_id], spans) for member_id, spans in run.spans.items() if member_id in slots]
-        for slot in [slot for slot, _ in found if not may_aim[slot]]:
+        slots = np.array([*map(self.slots.get, run.spans, repeat(_NO_SLOT))], dtype=np.int64)
+        flat = np.fromiter(chain.from_iterable(run.spans.values()), dtype=np.int64)
+        spans = flat.reshape(len(slots), 2 * len(run.topics))
+        is_here = slots != _NO_SLOT
+        may_aim = is_here & self._may_aim[slots]
+        for slot in slots[is_here & ~may_aim].tolist():
             self.release(self.members[slot])
-        aimed = [(slot, spans) for slot, spans in found if may_aim[slot]]
-        if aimed:
-            self.moves.aim_at_spans(np.array([slot for slot, _ in aimed]), run.topics, np.array([s for _, s in aimed]))
-            self.saved -= cost_of_targets(len(aimed))
+        self.moves.aim_at_spans(slots[may_aim], run.topics, spans[may_aim])
+        self.saved -= cost_of_targets(int(np.count_nonzero(may_aim)))
 
     def _may_aim_at(self, target: Target, known: ConsumerMember) -> bool:
         """Whether nothing unusual can happen to a member on its way to this target: its rebalance timeout does not

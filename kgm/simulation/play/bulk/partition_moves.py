@@ -10,8 +10,9 @@ Partitions that move together are one *move*: a run of consecutive partitions fr
 another, or to nobody. With `range` a member has one or two runs, so there are about as many moves as members that an
 epoch affects, and the arrays of moves are short. Only what becomes of a move is written to the arrays of partitions."""
 
+from collections import deque
 from collections.abc import Collection, Mapping, Sequence
-from itertools import chain, compress
+from itertools import chain, compress, repeat
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -108,16 +109,23 @@ class PartitionMoves:
         self.since[at] = [epoch for epochs in assigned.values() for epoch in epochs.values()]
         self.rank[at] = np.arange(-len(at), 0)
         self._order[slot, [self._number_of[topic_id] for topic_id in assigned]] = range(len(assigned))
+        was_old = self._is_old
         self.aim([slot], [target])
+        self._is_old = was_old or self._has_moves(slot)
 
     def remove(self, slot: int) -> None:
         """A member continues by events."""
+        self._is_old |= self._has_moves(slot)
         mine = self.holder == slot
         self._handed = self._handed[~mine[self._handed]]
         self.holder[mine] = OUTSIDE
         self.is_revoked[mine] = False
         self.wanted_by[self.wanted_by == slot] = NOBODY
-        self._is_old = True
+
+    def _has_moves(self, slot: int) -> bool:
+        """Whether a member has to give up partitions, or waits for some."""
+        mine = self.holder == slot
+        return bool((mine != (self.wanted_by == slot)).any() or self.is_revoked[mine].any())
 
     def aim(self, slots: Sequence[int], targets: Sequence[Target]) -> None:
         """These members have these targets from now on."""
@@ -137,7 +145,7 @@ class PartitionMoves:
         sizes = spans[:, 1::2] - spans[:, ::2]
         for topic_id, begins, size in zip(topics, spans[:, ::2].T, sizes.T, strict=True):
             self.wanted_by[_each(self._topics[topic_id][0] + begins, size)] = np.repeat(slots, size)
-        if len(self._topics) > 1 and topics:
+        if len(self._topics) > 1 and topics and len(slots):
             which, pattern = np.unique(sizes > 0, axis=0, return_inverse=True)
             targets = [dict.fromkeys(uuid_map_order(list(compress(topics, has))), ()) for has in which]
             orders = np.array([[_place(topic_id, target) for topic_id in self._topics] for target in targets])
@@ -150,9 +158,10 @@ class PartitionMoves:
                 at = self._at(assigned)
                 at = at[self.holder[at] == OUTSIDE]
                 self.holder[at], self._is_held[at] = NOBODY, False
+                self._is_old |= bool((self.wanted_by[at] != NOBODY).any())
         at = self._at(rows)
         self.holder[at], self._is_held[at] = OUTSIDE, True
-        self._is_old = True
+        self._is_old |= bool((self.wanted_by[at] != NOBODY).any())
 
     def publish(self, group: ConsumerGroup, wanted: Target | None, stale: ConsumerMember | None = None) -> None:
         """Tell the coordinator which of the wanted partitions are held (None: of all), because members that are played
@@ -174,8 +183,7 @@ class PartitionMoves:
             epochs, holders = group.partition_epochs.setdefault(topic_id, {}), self.holder[mine]
             held = holders >= 0
             epochs.update(zip((mine[held] - first).tolist(), self.epoch[holders[held]].tolist(), strict=True))
-            for partition in (mine[holders == NOBODY] - first).tolist():
-                epochs.pop(partition, None)
+            deque(map(epochs.pop, (mine[holders == NOBODY] - first).tolist(), repeat(None)), maxlen=0)
 
     def known(self, slot: int, before: ConsumerMember) -> ConsumerMember:
         """A member as the coordinator would know it. before: with the same metadata."""
