@@ -137,10 +137,11 @@ class ArrayLedger(OwnershipLedger):
             states[at].consumers |= {names[number] for number in others}
         return ledger
 
-    def consumed_by(self, identity: str) -> dict[str, tuple[int, ...]]:
-        """What a member consumes."""
+    def consumed_by(self, identity: str, among: Ints | None = None) -> dict[str, tuple[int, ...]]:
+        """What a member consumes. among: the only partitions that it may consume, if that is known."""
         number = self.number_of(identity)
-        return self._by_topic([*np.flatnonzero(self.consumer == number).tolist(), *self._as_another(number)])
+        mine = np.flatnonzero(self.consumer == number) if among is None else among[self.consumer[among] == number]
+        return self._by_topic([*mine.tolist(), *self._as_another(number)])
 
     def _by_topic(self, places: Iterable[int]) -> dict[str, tuple[int, ...]]:
         """The partitions with these entries, by topic, ascending."""

@@ -68,10 +68,11 @@ class HeartbeatArrays:
     due: when the next thing happens, according to the stage; infinite for members that are played by events. beat: when
     the heartbeat is sent that is due or on its way; arrives, replied: when it arrives, and when its answer does;
     reports: whether it follows a reaction. next_beat: when the one after it is sent, unless the member reacts to the
-    answer (is_assigned), and reports that at `reacts`. next_period: the period from then on. answer: the epoch in the
-    answer. moves: what the coordinator knows of these members, whose data in the coordinator itself is outdated.
-    deadline, turn: of its session. _behind: how many of the members that are played with these arrays are not up to
-    date. _waits: whether a member has not consumed anything yet. _number: of its identity in the ledger."""
+    answer (is_assigned), and reports that at `reacts`, which is answered at `settles`. next_period: the period from
+    then on. answer: the epoch in the answer. moves: what the coordinator knows of these members, whose data in the
+    coordinator itself is outdated. deadline, turn: of its session. _behind: how many of the members that are played
+    with these arrays are not up to date. _waits: whether a member has not consumed anything yet. _number: of its
+    identity in the ledger."""
 
     def __init__(self, world: World, members: Sequence[ScriptedConsumerMember], settings: BrokerSettings) -> None:
         self.members = members
@@ -86,7 +87,7 @@ class HeartbeatArrays:
         self.stage: Ints = np.zeros(size, dtype=np.int64)
         self.due_ms = np.full(size, np.inf)
         self.beat_ms, self.arrives_ms, self.replied_ms = (np.zeros(size) for _ in range(3))
-        self.next_beat_ms, self.reacts_ms = np.zeros(size), np.zeros(size)
+        self.next_beat_ms, self.reacts_ms, self.settles_ms = (np.zeros(size) for _ in range(3))
         self.period_ms, self.next_period_ms = np.zeros(size), np.zeros(size)
         self.last_beat_ms, self.extended_ms, self.link_busy_ms = np.zeros(size), np.zeros(size), np.zeros(size)
         self.generation, self.answer, self.deadline_ms, self.turn = (np.zeros(size, dtype=np.int64) for _ in range(4))
@@ -147,7 +148,7 @@ class HeartbeatArrays:
         member.chance.drawn, member.link_busy_until_ms = int(self.drawn[slot]), float(self.link_busy_ms[slot])
         member.generation, member.period_ms = int(self.generation[slot]), float(self.period_ms[slot])
         member.last_beat_ms, member.extended_ms = float(self.last_beat_ms[slot]), float(self.extended_ms[slot])
-        member.owned = member.target = self._ledger.consumed_by(member.identity)
+        member.owned = member.target = self._ledger.consumed_by(member.identity, self.moves.held_by(slot))
         beat_ms, arrives_ms = float(self.beat_ms[slot]), float(self.arrives_ms[slot])
         next_ms = float(self.next_beat_ms[slot])
         if stage == UP_TO_DATE:
@@ -211,10 +212,12 @@ class HeartbeatArrays:
         assigned = places[is_assigned]
         if len(assigned):
             self.is_assigned[assigned] = True
-            words = random_words(self.keys[assigned], self.drawn[assigned] + np.uint64(1), _REACTION)
-            react_ms, revoke_ms = reaction_ms(words, self._least_ms[:, assigned], self._span_ms[:, assigned])
-            pace = self._world.timing.pace
-            self.reacts_ms[assigned] = self.replied_ms[assigned] + (pace * react_ms + pace * revoke_ms)
+            words = random_words(self.keys[assigned], self.drawn[assigned] + np.uint64(1), _REACTION + 2)
+            spans = self._least_ms[:, assigned], self._span_ms[:, assigned]
+            react_ms, revoke_ms = reaction_ms(words[:_REACTION], *spans)
+            pace, there_ms, back_ms = self._world.timing.pace, *network_ms(words[_REACTION:])
+            self.reacts_ms[assigned] = reacts_ms = self.replied_ms[assigned] + (pace * react_ms + pace * revoke_ms)
+            self.settles_ms[assigned] = np.maximum(reacts_ms + there_ms, self.arrives_ms[assigned]) + back_ms
         if self._world.kept_records is not None:
             changed = places[changes]
             self._written += [records.current_record(group, self._known(slot, group)) for slot in changed.tolist()]

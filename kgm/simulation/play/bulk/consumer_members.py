@@ -460,7 +460,7 @@ class ConsumerMembers(HeartbeatArrays):
         places = self._places()
         places = places[self.stage[places] != UP_TO_DATE]
         return float(
-            np.where(self.is_assigned[places], self.reacts_ms[places], self.replied_ms[places]).max(initial=-np.inf)
+            np.where(self.is_assigned[places], self.settles_ms[places], self.replied_ms[places]).max(initial=-np.inf)
         )
 
     def _look(self) -> None:

@@ -109,23 +109,23 @@ class PartitionMoves:
         self.since[at] = [epoch for epochs in assigned.values() for epoch in epochs.values()]
         self.rank[at] = np.arange(-len(at), 0)
         self._order[slot, [self._number_of[topic_id] for topic_id in assigned]] = range(len(assigned))
-        was_old = self._is_old
-        self.aim([slot], [target])
-        self._is_old = was_old or self._has_moves(slot)
+        wanted = self._at(target)
+        self.wanted_by[wanted] = slot
+        self._is_old |= len(wanted) != len(at) or bool((self.holder[wanted] != slot).any())
+        self._sort_targets([slot], [target])
 
     def remove(self, slot: int) -> None:
         """A member continues by events."""
-        self._is_old |= self._has_moves(slot)
-        mine = self.holder == slot
-        self._handed = self._handed[~mine[self._handed]]
+        mine, wanted = self.held_by(slot), _where(self.wanted_by == slot)
+        self._is_old |= bool(self.is_revoked[mine].any()) or not np.array_equal(mine, wanted)
+        self._handed = self._handed[self.holder[self._handed] != slot]
         self.holder[mine] = OUTSIDE
         self.is_revoked[mine] = False
-        self.wanted_by[self.wanted_by == slot] = NOBODY
+        self.wanted_by[wanted] = NOBODY
 
-    def _has_moves(self, slot: int) -> bool:
-        """Whether a member has to give up partitions, or waits for some."""
-        mine = self.holder == slot
-        return bool((mine != (self.wanted_by == slot)).any() or self.is_revoked[mine].any())
+    def held_by(self, slot: int) -> Ints:
+        """The partitions that a member has, or has to give up."""
+        return _where(self.holder == slot)
 
     def aim(self, slots: Sequence[int], targets: Sequence[Target]) -> None:
         """These members have these targets from now on."""
@@ -135,6 +135,9 @@ class PartitionMoves:
             rows = [target.get(topic_id, ()) for target in targets]
             at = first + np.fromiter(chain.from_iterable(rows), dtype=np.int64)
             self.wanted_by[at] = np.repeat(slots, [*map(len, rows)])
+        self._sort_targets(slots, targets)
+
+    def _sort_targets(self, slots: Sequence[int], targets: Sequence[Target]) -> None:
         if len(self._topics) > 1:
             self._target_order[slots] = [[_place(topic_id, target) for topic_id in self._topics] for target in targets]
 
@@ -167,6 +170,8 @@ class PartitionMoves:
         """Tell the coordinator which of the wanted partitions are held (None: of all), because members that are played
         by events depend on it; by members of which epochs matters only for the partitions that it takes for those of a
         member that is about to be replaced (stale)."""
+        if not self._moved and stale is None:
+            return
         if wanted is None:
             at = np.concatenate([*self._moved, _NONE])
             self._moved.clear()
@@ -188,7 +193,7 @@ class PartitionMoves:
     def known(self, slot: int, before: ConsumerMember) -> ConsumerMember:
         """A member as the coordinator would know it. before: with the same metadata."""
         state, epoch = MemberState(int(self.state[slot])), int(self.epoch[slot])
-        mine = _where(self.holder == slot)
+        mine = self.held_by(slot)
         mine = mine[np.lexsort((mine, self.rank[mine]))]
         is_revoked = self.is_revoked[mine]
         return before.moved(
