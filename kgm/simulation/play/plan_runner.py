@@ -84,7 +84,7 @@ class PlanRunner:
         joining = new_members(group, plan.scale_out, names, plan.pre_registered)
         self._names_are_guessed = joining.guessed
         self.new_members = [scripted_member(self.world, member) for member in joining.members]
-        is_small = len(self.members) < (BULK_FROM[group.protocol] if bulk_from is None else bulk_from)
+        is_small = len(self.members) < (BULK_FROM if bulk_from is None else bulk_from)
         heartbeats_from = HEARTBEATS_FROM if bulk_from is None else bulk_from
         self._applies_heartbeats = plan.rolling is not None and len(self.members) >= heartbeats_from
         everybody = [*self.members, *self.new_members]

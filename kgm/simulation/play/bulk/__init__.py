@@ -30,7 +30,6 @@ from typing import Final, Protocol
 from kgm.coordinator.contract.behavior import REFERENCE_BEHAVIOR
 from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.model.client_library import FRANZ_GO
-from kgm.simulation.plan.bounce_plan import GroupProtocol
 from kgm.simulation.plan.client_library import STICKY
 from kgm.simulation.play.classic_member import ScriptedClassicMember
 from kgm.simulation.play.consumer_member import ScriptedConsumerMember
@@ -38,7 +37,7 @@ from kgm.simulation.play.scripted_member import ScriptedMember
 from kgm.simulation.play.world import CoordinatorWatcher, World
 
 #: Groups of at least this many members are played in bulk; below that, arrays cost more than they save.
-BULK_FROM: Final = {GroupProtocol.CLASSIC: 12, GroupProtocol.CONSUMER: 10}
+BULK_FROM: Final = 12
 #: In groups of at least this many members heartbeats are applied together while static members restart.
 HEARTBEATS_FROM: Final = 200
 

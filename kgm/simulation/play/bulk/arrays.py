@@ -60,6 +60,14 @@ def reaction_ms(word: RandomWords, least: Floats, span: Floats) -> Floats:
     return least + span * (fourth * fourth)
 
 
+def run_sizes(first: Ints, end: int) -> Ints:
+    """The sizes of runs that begin at these places, one after the other."""
+    places = np.empty(len(first) + 1, dtype=np.int64)
+    places[:-1], places[-1] = first, end
+    sizes: Ints = places[1:] - places[:-1]
+    return sizes
+
+
 #: What `ArrayLedger.save` returns.
 LedgerState = tuple[tuple[npt.NDArray[Any], ...], tuple[int, int, int]]
 
@@ -298,7 +306,7 @@ class ArrayLedger(OwnershipLedger):
         begins[1:] = at_ms[1:] != at_ms[:-1]
         begins[len(until_ms) : len(until_ms) + 1] = True
         first = np.flatnonzero(begins)
-        changes = np.diff(first, append=len(at_ms)) * np.where(first < len(until_ms), -1, 1)
+        changes = run_sizes(first, len(at_ms)) * np.where(first < len(until_ms), -1, 1)
         order = np.argsort(at_ms[first], kind="stable")
         fewest = (self.consumed + np.cumsum(changes[order])).min(initial=self.fewest_consumed)
         self.fewest_consumed = min(self.fewest_consumed, int(fewest))
@@ -380,10 +388,10 @@ COST_OF_CATCHING_UP = 2
 #: What it costs to take a static member out of the arrays, and to put it back when it has returned; one more request
 #: per this many members.
 _RESTART, _RESTART_MEMBERS_PER_REQUEST = 10, 500
-#: The beginning of an epoch costs one request per this many members.
-_MEMBERS_PER_EPOCH = 100
+#: What an epoch costs regardless of its size, and how many of its members cost one more request.
+_EPOCH, _EPOCH_MEMBERS_PER_REQUEST = 12, 100
 #: This many changed targets cost as much as one request, including what their members do then.
-_TARGETS_PER_REQUEST = 10
+_TARGETS_PER_REQUEST = 16
 
 
 def cost_of_round(members: int, partitions: int, *, is_computed: bool, asks_librdkafka: bool = False) -> int:
@@ -408,8 +416,8 @@ def cost_of_restart(members: int) -> int:
 
 
 def cost_of_epoch(members: int) -> int:
-    """The beginning of an epoch of a consumer group, for this many members in arrays."""
-    return members // _MEMBERS_PER_EPOCH
+    """An epoch of a consumer group, for this many members in arrays."""
+    return _EPOCH + members // _EPOCH_MEMBERS_PER_REQUEST
 
 
 def cost_of_targets(changed: int) -> int:

@@ -250,8 +250,10 @@ class HeartbeatArrays:
         reacts_ms = self.due_ms[places]
         ledger, holder = self._ledger, self.moves.holder
         left, taken = self.moves.hand_over(places)
-        ledger.end(left, self.due_ms[holder[left]])
-        ledger.begin(taken, self._number[holder[taken]], self.due_ms[holder[taken]])
+        if len(left):
+            ledger.end(left, self.due_ms[holder[left]])
+        if len(taken):
+            ledger.begin(taken, self._number[holder[taken]], self.due_ms[holder[taken]])
         waiting = places[self._waits[places]]
         for slot in waiting[np.isin(waiting, holder[taken])].tolist() if len(waiting) else ():
             member = self.members[slot]

@@ -210,10 +210,10 @@ class ConsumerMembers(HeartbeatArrays):
                 touched.append(up_to_date)
                 touched_ms.append(due_ms[up_to_date])
                 self._hand_in(up_to_date)
-            arriving = who[stage == BEHIND]
-            gets_some = self.moves.gets_some(arriving)
-            if not gets_some.all() or len(arriving) < len(who):
-                arriving = arriving[~gets_some]  # the others come when all of these have done what they do by now
+            if len(arriving := who[stage == BEHIND]):
+                gets_some = self.moves.gets_some(arriving)
+                if not gets_some.all() or len(arriving) < len(who):
+                    arriving = arriving[~gets_some]  # the others come when all of these have done what they do by now
             if len(arriving):
                 touched.append(arriving)
                 touched_ms.append(due_ms[arriving])

@@ -22,7 +22,7 @@ from kgm.coordinator.groups.consumer_group import ConsumerGroup
 from kgm.coordinator.groups.consumer_member import Assigned, ConsumerMember, Target
 from kgm.java.hash_map import uuid_map_order
 from kgm.records.member_states import MemberState
-from kgm.simulation.play.bulk.arrays import Flags, Floats, Ints
+from kgm.simulation.play.bulk.arrays import Flags, Floats, Ints, run_sizes
 
 #: Instead of a slot: no member has a partition, or wants it; or a member has it that is played by events.
 NOBODY, OUTSIDE = -1, -2
@@ -237,7 +237,7 @@ class PartitionMoves:
         state, epoch, previous = self.state[places], self.epoch[places], self.previous[places]
         revokes, gets = self._must_revoke[places], np.zeros(len(places), dtype=np.bool_)
         has = self._topics_of(places) if len(self._topics) > 1 else None
-        if len(self._moves.first):
+        if revokes.any() or (state == _UNREVOKED).any() or self._missing[places].any():
             gets = self._move(places, revokes, arrives_ms, aim)
         has_reached = (state == _STABLE) & (epoch == aim)
         again = int(self._behavior.increments_epoch_of_revocation) * (state == _UNREVOKED)
@@ -326,7 +326,7 @@ class PartitionMoves:
         first = _where(begins)
         source, taker = source[first], taker[first]
         stage = np.where(is_revoked[first], _REVOKED, np.where(source == NOBODY, _FREE, _HELD))
-        size = np.diff(first, append=len(at))
+        size = run_sizes(first, len(at))
         self._moves = Moves(at[first], size, source, taker, stage, np.where(stage == _FREE, -np.inf, np.inf))
         self._must_revoke = self._flags(source[(stage == _HELD) & (source >= 0)])
         self._missing = np.bincount(taker[taker >= 0], minlength=self._size + 2)
