@@ -10,7 +10,7 @@ released and played by events.
 
 What a member does, and which random numbers it draws for that, is in `scripted_member` and `consumer_member`."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import chain, repeat
 from typing import Final
 
@@ -173,10 +173,7 @@ class ConsumerMembers(HeartbeatArrays):
         self._affected += affected
         self._is_changed |= bool(affected)
         if self.slots:
-            for record in single:
-                if isinstance(record.key, CurrentKey):
-                    self.catch_up()
-                    self._changes_outside(record.key.member_id, record.value)
+            self._change_outside({r.key.member_id: r.value for r in single if isinstance(r.key, CurrentKey)})
 
     def to_scripted_members(self) -> None:
         self.catch_up()
@@ -299,13 +296,18 @@ class ConsumerMembers(HeartbeatArrays):
             and not known.subscribed_topic_regex
         )
 
-    def _changes_outside(self, member_id: str, value: object) -> None:
-        """The coordinator writes what a member has that is played by events."""
-        rows = dict[bytes, list[int]]()
-        if isinstance(value, ConsumerGroupCurrentMemberAssignmentValue):
-            for row in (*value.assigned_partitions, *value.partitions_pending_revocation):
-                rows.setdefault(row.topic_id, []).extend(row.partitions)
-        self.moves.changes_outside(self._group().members.get(member_id), rows)
+    def _change_outside(self, written: Mapping[str, object]) -> None:
+        """The coordinator writes what members have that are played by events: the last record of each, of which there
+        may be several in a batch."""
+        if not written:
+            return
+        self.catch_up()
+        members, after = self._group().members, list[dict[bytes, list[int]]]()
+        for value in written.values():
+            if isinstance(value, ConsumerGroupCurrentMemberAssignmentValue):
+                for row in (*value.assigned_partitions, *value.partitions_pending_revocation):
+                    after.append({row.topic_id: row.partitions})
+        self.moves.change_outside([members[each] for each in written if each in members], after)
 
     def _learn_of_epoch(self) -> None:
         """The group has a new epoch: heartbeats that were left out are sent again."""

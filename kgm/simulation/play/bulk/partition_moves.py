@@ -154,16 +154,18 @@ class PartitionMoves:
             orders = np.array([[_place(topic_id, target) for topic_id in self._topics] for target in targets])
             self._target_order[slots] = orders[pattern.reshape(-1)]
 
-    def changes_outside(self, before: ConsumerMember | None, rows: Mapping[bytes, Collection[int]]) -> None:
-        """A member that is played by events has, or has to give up, these partitions from now on."""
-        if before is not None:
-            for assigned in (before.assigned, before.pending_revocation):
-                at = self._at(assigned)
-                at = at[self.holder[at] == OUTSIDE]
-                self.holder[at], self._is_held[at] = NOBODY, False
-                self._is_old |= bool((self.wanted_by[at] != NOBODY).any())
-        at = self._at(rows)
-        self.holder[at], self._is_held[at] = OUTSIDE, True
+    def change_outside(
+        self, before: Sequence[ConsumerMember], after: Sequence[Mapping[bytes, Collection[int]]]
+    ) -> None:
+        """Members that are played by events have, or have to give up, other partitions from now on."""
+        for assigned in [each for member in before for each in (member.assigned, member.pending_revocation)]:
+            at = self._at(assigned)
+            self._hold(at[self.holder[at] == OUTSIDE], NOBODY)
+        for rows in after:
+            self._hold(self._at(rows), OUTSIDE)
+
+    def _hold(self, at: Ints, holder: int) -> None:
+        self.holder[at], self._is_held[at] = holder, holder != NOBODY
         self._is_old |= bool((self.wanted_by[at] != NOBODY).any())
 
     def publish(self, group: ConsumerGroup, wanted: Target | None, stale: ConsumerMember | None = None) -> None:

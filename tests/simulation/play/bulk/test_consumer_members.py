@@ -216,6 +216,18 @@ def test_members_may_be_played_by_events_at_any_time(seed, monkeypatch):
     assert {stage for stage, _ in seen} >= {UP_TO_DATE, BEHIND, ANSWERED}  # and seldom REACTING
 
 
+@pytest.mark.parametrize("seed", range(sized(3, 20)))
+def test_static_members_that_come_back_among_dynamic_ones_to_another_target(seed):
+    """Their partitions are free at once: the coordinator writes two states of such a member in one batch."""
+    group = consumers(24, 240, DYNAMIC, "range")
+    members = [replace(m, group_instance_id=f"s-{n}" if n % 2 else None) for n, m in enumerate(group.members)]
+    group = replace(group, members=tuple(members))
+    plan = Plan(
+        bounce=ids(group)[:8], rolling=Rolling(max_unavailable=2), restart_time_ms=3_000, kafka_version=VERSIONS[-1]
+    )
+    assert_equal(group, plan, seed=f"back {seed}")
+
+
 def test_a_session_that_ends_while_all_stand_by_begins_an_epoch():
     """The group is not stable then, although nobody has anything to do yet."""
     group = consumers(3, 6, STATIC, "range")
