@@ -7,11 +7,11 @@ usage: python bench/rounds.py [--sizes N[,N...]] [--large N[,N...]] [--assignors
 The peer is the plain path: the same draw with each message as an event. Both are played in this process, in turn, and
 must be equal. There are 10 partitions per member, a restart takes 5 s, and the processes are half Java consumers and
 half librdkafka, or alternate between --libraries (`sticky` is Java only), restarted one at a time or --at-once.
-`uniform` and `consumer-range` are groups of the consumer protocol (KIP-848), whose heartbeats are played in bulk: those
-of members that an epoch does not affect in arrays, those of the others without messages. `static` is a group of static
-members (`range`), whose restarts cause no rebalance: the heartbeats of all other members are submitted together. Each
-run is a different draw; the first one has the usual timing. The sizes of --large are played in bulk only, because the
-plain path takes minutes. `--budget` counts requests, not time; its count is shown as the seconds that it stands for.
+`uniform` and `consumer-range` are groups of the consumer protocol (KIP-848), whose heartbeats are played in bulk.
+`static` is a group of static members (`range`), whose restarts cause no rebalance: the heartbeats of all other members
+are submitted together. Each run is a different draw; the first one has the usual timing. The sizes of --large are
+played in bulk only, because the plain path takes minutes. `--budget` counts requests, not time; its count is shown as
+the seconds that it stands for.
 --draws: one prediction of --drawn members with this many draws, on one core and on all, start-up included.
 """
 
@@ -33,7 +33,7 @@ from kgm.model.snapshot import TopicSnapshot
 from kgm.simulation.draws.budget import affordable, cost_of
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Membership, Plan, Rolling
 from kgm.simulation.plan.synthetic_group import synthetic_group
-from kgm.simulation.play.bulk.unaffected_members import UnaffectedMembers
+from kgm.simulation.play.bulk.consumer_members import ConsumerMembers
 from kgm.simulation.play.plan_runner import PlanRunner
 from kgm.simulation.play.timing import DrawTiming, UsualTiming
 from kgm.simulation.simulation import Simulation
@@ -73,7 +73,7 @@ def played(members, assignor, bulk_from, number=0, at_once=1):
     match runner.bulk:
         case None:
             share = 0.0
-        case bulk if isinstance(bulk, UnaffectedMembers) or not draw.rebalances:
+        case bulk if isinstance(bulk, ConsumerMembers) or not draw.rebalances:
             share = bulk.heartbeats_applied / draw.requests
         case rounds:
             share = rounds.played / draw.rebalances

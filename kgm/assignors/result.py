@@ -281,12 +281,6 @@ def _entries(layout: Layout, subscribers_of: Sequence[Sequence[int]]) -> int:
     )
 
 
-def blocks(partitions: int, subscribers: int) -> Sequence[tuple[int, ...]]:
-    """One topic in contiguous blocks, of which the first ones have one partition more: one block for each of the first
-    subscribers."""
-    return _blocks(numbers_below(partitions), partitions, subscribers)
-
-
 def _blocks(numbers: tuple[int, ...], partitions: int, subscribers: int) -> _Pieces:
     """A block for each subscriber, or for each partition if there are fewer."""
     if not subscribers:

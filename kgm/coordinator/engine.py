@@ -16,6 +16,7 @@ from kgm.coordinator.contract.outcome import (
     Outcome,
     Producer,
     Request,
+    Run,
     Ticket,
     TimerKey,
 )
@@ -68,7 +69,8 @@ class Coordinator:
         )
         self._deadlines: dict[TimerKey, Millis] = {}
         self._in_flight: EventDraft | None = None
-        self._replayed = 0
+        #: How many runs of its records are replayed, and how many records of the next one.
+        self._replayed = self._replayed_of_run = 0
 
     # -- events
 
@@ -102,13 +104,17 @@ class Coordinator:
                 break
         return self._finish(event)
 
-    def replay(self, record: Record, producer: Producer | tuple[int, int] | None = None) -> None:
-        """A record is in the log: one from the last outcome, in order, or, on loading, any record in the log.
+    def replay(self, record: Run, producer: Producer | tuple[int, int] | None = None) -> None:
+        """A record is in the log: one from the last outcome, in order, or a run of them (`runs_of`); on loading, any
+        record in the log.
 
         producer: the producer of the transactional batch that contains the record; None if the batch is not
         transactional. Records that do not concern this coordinator are skipped."""
         in_flight = self._in_flight
-        self._state.replay(record, producer, is_own=in_flight is not None)
+        if isinstance(record, Record):
+            self._state.replay(record, producer, is_own=in_flight is not None)
+        else:
+            self._state.replay_targets(record)
         if in_flight is not None:
             self._replayed_own(record, producer, in_flight)
 
@@ -300,7 +306,7 @@ class Coordinator:
         twin._configs = self._configs.copy()
         twin._state = self._state.fork()
         twin._dispatcher = self._dispatcher.with_state(twin._state)
-        twin._in_flight, twin._replayed = None, 0
+        twin._in_flight, twin._replayed, twin._replayed_of_run = None, 0, 0
         twin._deadlines = self._deadlines.copy()
         return twin
 
@@ -362,10 +368,18 @@ class Coordinator:
             if deadline is not None:
                 deadlines[key] = deadline
 
-    def _replayed_own(self, record: Record, producer: Producer | tuple[int, int] | None, in_flight: EventDraft) -> None:
+    def _replayed_own(self, record: Run, producer: Producer | tuple[int, int] | None, in_flight: EventDraft) -> None:
         """A record of the outcome in flight was replayed. With the last one, the rest of the outcome takes effect."""
-        assert record == in_flight.records[self._replayed], "not the record that was to be appended"
+        run = in_flight.records[self._replayed]
         assert producer == in_flight.producer, "not in the transaction that it was to be part of"
+        if isinstance(record, Record) and not isinstance(run, Record):
+            assert record == run[self._replayed_of_run], "not the record that was to be appended"
+            self._replayed_of_run += 1
+            if self._replayed_of_run < len(run):
+                return
+            self._replayed_of_run = 0
+        else:
+            assert record == run, "not the record that was to be appended"
         self._replayed += 1
         if self._replayed == len(in_flight.records):
             self._in_flight = None

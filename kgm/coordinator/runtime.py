@@ -17,6 +17,7 @@ from kgm.coordinator.contract.outcome import (
     SetTimer,
     Ticket,
     TimerKey,
+    runs_of,
 )
 from kgm.coordinator.contract.topic_image import TopicImage
 from kgm.coordinator.engine import Coordinator
@@ -200,8 +201,8 @@ class Runtime:
             return self.engine.abort(failure.error, now=now)
         except OSError:
             return self.engine.abort(ErrorCode.KAFKA_STORAGE_ERROR, now=now)
-        for record in outcome.records:
-            self.engine.replay(record, outcome.producer)
+        for run in runs_of(outcome.records):
+            self.engine.replay(run, outcome.producer)
         return outcome
 
     def _index(self, key: TimerKey, deadline: Millis, turn: int | None = None) -> None:

@@ -1,6 +1,6 @@
 """The state that a log describes: the groups and offsets of one shard, and how replayed records change them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -62,6 +62,15 @@ class CoordinatorState:
                     self.groups[key.group] = group_from_record(key.group, value)
             case _:
                 self._replay_foreign_group(record)
+
+    def replay_targets(self, run: Sequence[Record]) -> None:
+        """Records of changed targets are in the log."""
+        assert isinstance(run, consumer_records.TargetRecords)
+        group = self.groups[run.group_id]
+        assert isinstance(group, ConsumerGroup)
+        if group.is_shared:
+            self.groups[run.group_id] = group = group.copy()
+        group.put_spans(run.topics, run.spans)
 
     def _recorded_group(self, record: Record) -> tuple[str, Group | None]:
         """The id of the group that a record belongs to, and the group as built from the records before it."""

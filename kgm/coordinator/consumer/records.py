@@ -4,8 +4,9 @@ replay methods of GroupMetadataManager).
 Only `replay` writes to a group. It accepts records in any order, as found in a partly cleaned log, where Kafka throws
 an exception."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Final, overload
 
 from kgm.coordinator.consumer import target_order
 from kgm.coordinator.contract.outcome import Millis
@@ -18,6 +19,7 @@ from kgm.coordinator.groups.consumer_member import (
     ConsumerMember,
     ListedTarget,
 )
+from kgm.coordinator.groups.targets import Spans, listed
 from kgm.protocol.struct import Message
 from kgm.records.member_states import member_state
 from kgm.records.messages.consumer_group_current_member_assignment_key import ConsumerGroupCurrentMemberAssignmentKey
@@ -102,6 +104,35 @@ def target_record(group_id: str, member_id: str, target: ListedTarget) -> Record
         ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id),
         ConsumerGroupTargetAssignmentMemberValue(topic_partitions=rows),
     )
+
+
+class TargetRecords(Sequence[Record]):
+    """The records of targets that `range` has changed, which are made when they are read. topics, spans: see
+    `Targets`; topics and members are in Kafka's order."""
+
+    __slots__ = ("group_id", "spans", "topics")
+
+    def __init__(self, group_id: str, topics: tuple[bytes, ...], spans: Mapping[str, Spans]) -> None:
+        self.group_id = group_id
+        self.topics = topics
+        self.spans = spans
+
+    def __len__(self) -> int:
+        return len(self.spans)
+
+    @overload
+    def __getitem__(self, at: int) -> Record: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[Record]: ...
+    def __getitem__(self, at: int | slice) -> Record | Sequence[Record]:
+        if isinstance(at, slice):
+            return [*self][at]
+        member_id = next(islice(self.spans, at, None))
+        return target_record(self.group_id, member_id, listed(self.topics, self.spans[member_id]))
+
+    def __iter__(self) -> Iterator[Record]:
+        for member_id, spans in self.spans.items():
+            yield target_record(self.group_id, member_id, listed(self.topics, spans))
 
 
 def target_epoch_record(group_id: str, epoch: int, timestamp_ms: int) -> Record:

@@ -5,10 +5,10 @@ members that have changed are written, and then the epoch. Members and topics ar
 because the assignors' results depend on that order."""
 
 from collections.abc import Collection, Mapping, Sequence
+from functools import lru_cache
 from itertools import repeat
 
 from kgm.assignors.contract import GroupSpec, MemberSpec, TopicSpec, identity_order
-from kgm.assignors.result import blocks
 from kgm.assignors.server.broker_view import in_broker_order
 from kgm.assignors.server.range import assign_server_range
 from kgm.assignors.server.uniform import assign_uniform, reassign_uniform
@@ -20,6 +20,7 @@ from kgm.coordinator.groups.consumer_group import ConsumerGroup
 from kgm.coordinator.groups.consumer_member import NO_TARGET, ConsumerMember, ListedTarget, Target
 from kgm.coordinator.groups.event_draft import EventDraft
 from kgm.coordinator.groups.target_tally import TargetTally
+from kgm.coordinator.groups.targets import Spans, spread
 from kgm.java.hash_map import DEFAULT_CAPACITY, first_in_map, map_order, table_of
 from kgm.java.hash_set import copied_name_order
 from kgm.model.errors import ErrorCode
@@ -62,24 +63,30 @@ def update(
     if group.assignment_epoch >= group_epoch or not is_due(group, event):
         return group.assignment_epoch, group.target_of(after.member_id, after.group_instance_id)
     name = group.preferred_assignor(before, after) or event.settings.consumer_assignors[0]
-    targets = None
-    if is_homogeneous and name != RANGE and len(group.members) >= TALLIED_FROM:
-        targets = compute_changed(group, after, event.image, listed=listed)
-    if targets is None:
-        try:
-            targets = compute(group, after, name, event.image, is_homogeneous=is_homogeneous, listed=listed)
-        except AssignorFailedError:
-            return ErrorCode.UNKNOWN_SERVER_ERROR
     former_id = after.member_id
     if group.behavior.keeps_target_of_replaced_member and after.group_instance_id is not None:
         former_id = group.static_ids.get(after.group_instance_id, former_id)
-    for member_id, (target, as_listed) in targets.items():
-        known_as = former_id if member_id == after.member_id and former_id in group.targets else member_id
-        if group.targets.get(known_as) != target:
-            event.write(records.target_record(group.group_id, member_id, as_listed))
+    known_as = former_id if former_id in group.targets else after.member_id
+    if is_homogeneous and name == RANGE:
+        changed, aim = range_changes(group, after, known_as, event.image, listed)
+        if len(changed):
+            event.write(changed)
+    else:
+        targets = None
+        if is_homogeneous and len(group.members) >= TALLIED_FROM:
+            targets = compute_changed(group, after, event.image, listed=listed)
+        if targets is None:
+            try:
+                targets = compute(group, after, name, event.image, is_homogeneous=is_homogeneous, listed=listed)
+            except AssignorFailedError:
+                return ErrorCode.UNKNOWN_SERVER_ERROR
+        for member_id, (target, as_listed) in targets.items():
+            if group.targets.get(known_as if member_id == after.member_id else member_id) != target:
+                event.write(records.target_record(group.group_id, member_id, as_listed))
+        aim = targets[after.member_id][0]
     computed_ms = event.now if group.behavior.has_assignment_interval else 0
     event.write(records.target_epoch_record(group.group_id, group_epoch, computed_ms))
-    return group_epoch, targets[after.member_id][0]
+    return group_epoch, aim
 
 
 def compute(
@@ -97,8 +104,6 @@ def compute(
     order = _in_map_order(group, updated.member_id, replaced)
     members = {**group.members, updated.member_id: updated}
     names_of = _Subscriptions(group, image)
-    if assignor == RANGE and is_homogeneous:
-        return _range_of_same(members, order, names_of, image, updated, listed)
     before = [
         group.listed_target(replaced if replaced is not None and member_id == updated.member_id else member_id)
         for member_id in order
@@ -150,28 +155,42 @@ def _in_map_order(group: ConsumerGroup, updated: str, replaced: str | None) -> l
     return [kept[at] for at in map_order(kept, table_of(members))]
 
 
-def _range_of_same(
-    members: Mapping[str, ConsumerMember], order: Sequence[str], names_of: "_Subscriptions", image: TopicImage,
-    updated: ConsumerMember, listed: Sequence[str] | None,
-) -> dict[str, tuple[Target, ListedTarget]]:  # fmt: skip
-    """The result of `range` if all members subscribe to the same topics: the topics of the first member then count for
-    all, so this does not have to build the assignor's input for each member."""
-    by_identity = identity_order([(members[each].group_instance_id, each) for each in order])
-    first = members[order[by_identity[0]]]
+def range_changes(
+    group: ConsumerGroup, updated: ConsumerMember, known_as: str, image: TopicImage, listed: Sequence[str] | None
+) -> tuple[records.TargetRecords, Target]:
+    """The targets that `range` changes if all members subscribe to the same topics: those of the first member. And the
+    target of the updated member, whose target before is that of the member `known_as`."""
+    replaced = None if updated.group_instance_id is None else group.static_ids.get(updated.group_instance_id)
+    order = _in_map_order(group, updated.member_id, replaced)
+    members = {**group.members, updated.member_id: updated}
+    has_static = group.static_ids or updated.group_instance_id is not None
+    instance_ids = [members[each].group_instance_id for each in order] if has_static else repeat(None)
+    by_identity = [order[at] for at in identity_order([*zip(instance_ids, order, strict=False)])]
+    names_of, first = _Subscriptions(group, image), members[by_identity[0]]
     names = names_of(first, listed if first is updated else None)
     named = names_of.count(members[order[0]])
     topics = in_broker_order([image.by_name[name] for name in names], _id_of, is_homogeneous=True, named=named)
-    rows: list[dict[bytes, tuple[int, ...]]] = [{} for _ in order]
-    for topic in topics:
-        for at, block in zip(by_identity, blocks(topic.partitions, len(order)), strict=False):
-            rows[at][topic.topic_id] = block
-    if target_order.share_buckets([topic.topic_id for topic in topics]):
-        subscribed = [image.by_name[name].topic_id for name in names]
-        return {
-            member_id: (row or NO_TARGET, target_order.of_range(row, subscribed, len(names)))
-            for member_id, row in zip(order, rows, strict=True)
-        }
-    return {member_id: (row or NO_TARGET, row or NO_TARGET) for member_id, row in zip(order, rows, strict=True)}
+    counts = {topic.topic_id: topic.partitions for topic in topics}
+    ids = (*counts,)
+    if target_order.share_buckets(ids):
+        ids = (*target_order.of_range(dict.fromkeys(ids, ()), [image.by_name[n].topic_id for n in names], len(names)),)
+    spans = dict(zip(by_identity, _spans(tuple([counts[topic_id] for topic_id in ids]), len(order)), strict=True))
+    aim = spread(ids, spans[updated.member_id])
+    differ = group.targets.differing(ids, spans)
+    (differ.discard if group.targets.get(known_as) == aim else differ.add)(updated.member_id)
+    changed = {member_id: spans[member_id] for member_id in order if member_id in differ}
+    return records.TargetRecords(group.group_id, ids, changed), aim
+
+
+@lru_cache(maxsize=4)
+def _spans(counts: tuple[int, ...], members: int) -> list[Spans]:
+    """What each member gets of topics with so many partitions: blocks, the first of which have one partition more."""
+    columns: list[list[int]] = []
+    for count in counts:
+        size, over = divmod(count, members)
+        firsts = [at * size + min(at, over) for at in range(members)]
+        columns += firsts, [*firsts[1:], count]
+    return [*zip(*columns, strict=True)] if columns else [()] * members
 
 
 def compute_changed(
@@ -236,7 +255,7 @@ def _assign(
     is_homogeneous: bool,
     withheld: Mapping[str, Sequence[int]],
 ) -> dict[str, tuple[Target, ListedTarget]]:
-    """The result of an assignor, by topic id; `range` is used here only if subscriptions differ (`_range_of_same`).
+    """The result of an assignor, by topic id; `range` is used here only if subscriptions differ (`range_changes`).
     named: how many topics each member subscribes to, including nonexistent ones. withheld: the partitions that the
     updated member drops because it takes over another member's: to Kafka they are still assigned
     (GroupSpec.isPartitionAssigned)."""

@@ -3,15 +3,16 @@
 These are named tuples because they are created for every event, and timer keys are hashed several times per event."""
 
 import enum
-from collections.abc import Mapping
-from typing import NamedTuple, NewType
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
+from typing import NamedTuple, NewType, overload
 
 from kgm.protocol.struct import Message
 from kgm.records.record import Record
 
 __all__ = [
-    "CancelTimer", "Millis", "NewTopic", "Outcome", "Producer", "Reply", "Request", "SetTimer", "Ticket", "TimerKey",
-    "TimerKind", "session_key",
+    "CancelTimer", "Millis", "NewTopic", "Outcome", "Producer", "RecordRuns", "Reply", "Request", "Run", "SetTimer",
+    "Ticket", "TimerKey", "TimerKind", "of_runs", "runs_of", "session_key",
 ]  # fmt: skip
 
 #: Milliseconds, as a time or as a duration.
@@ -114,6 +115,43 @@ class NewTopic(NamedTuple):
     configs: Mapping[str, str]
 
 
+#: A record, or a sequence of records that are made when they are read.
+Run = Record | Sequence[Record]
+
+
+class RecordRuns(Sequence[Record]):
+    """The records of all of these runs."""
+
+    __slots__ = ("runs",)
+
+    def __init__(self, runs: Sequence[Run]) -> None:
+        self.runs = runs
+
+    def __len__(self) -> int:
+        return sum(1 if isinstance(run, Record) else len(run) for run in self.runs)
+
+    @overload
+    def __getitem__(self, at: int) -> Record: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[Record]: ...
+    def __getitem__(self, at: int | slice) -> Record | Sequence[Record]:
+        return [*self][at]
+
+    def __iter__(self) -> Iterator[Record]:
+        return chain.from_iterable([run] if isinstance(run, Record) else run for run in self.runs)
+
+
+def of_runs(runs: Sequence[Run]) -> Sequence[Record]:
+    """The records of these runs."""
+    single = tuple([run for run in runs if isinstance(run, Record)])
+    return single if len(single) == len(runs) else RecordRuns(tuple(runs))
+
+
+def runs_of(records: Sequence[Record]) -> Sequence[Run]:
+    """The runs of the records of an outcome, for callers that do not need each of them."""
+    return records.runs if isinstance(records, RecordRuns) else records
+
+
 class Outcome(NamedTuple):
     """What the caller must do for an event: append and replay all records (or abort), then change timers, then send
     replies.
@@ -124,7 +162,7 @@ class Outcome(NamedTuple):
     transactional batch, replayed with the producer, and take effect once a marker commits the transaction
     (`replay_end_transaction`)."""
 
-    records: tuple[Record, ...] = ()
+    records: Sequence[Record] = ()
     timers: tuple[SetTimer | CancelTimer, ...] = ()
     replies: tuple[Reply, ...] = ()
     producer: Producer | None = None

@@ -20,6 +20,7 @@ from kgm.coordinator.groups.consumer_member import (
 )
 from kgm.coordinator.groups.member_map_order import MemberMapOrder
 from kgm.coordinator.groups.target_tally import TargetTally
+from kgm.coordinator.groups.targets import Spans, Targets
 from kgm.java.timeline_hash_map import TimelineOrder
 from kgm.model.errors import ErrorCode
 from kgm.protocol.subscription import PROTOCOL_TYPE
@@ -78,7 +79,7 @@ class ConsumerGroup:
     assignment_timestamp_ms: int = 0
     members: dict[str, ConsumerMember] = field(default_factory=dict)
     static_ids: dict[str, str] = field(default_factory=dict)
-    targets: dict[str, Target] = field(default_factory=dict)
+    targets: Targets = field(default_factory=Targets)
     unusual_orders: dict[str, Mapping[bytes, tuple[int, ...]]] = field(default_factory=dict)
     resolved: dict[str, ResolvedRegex] = field(default_factory=dict)
     has_partition_metadata: bool = False
@@ -111,7 +112,7 @@ class ConsumerGroup:
         twin = ConsumerGroup(group_id=self.group_id)
         for name in self.__slots__:
             value = getattr(self, name)
-            setattr(twin, name, value.copy() if isinstance(value, dict) else value)
+            setattr(twin, name, value.copy() if isinstance(value, dict | Targets) else value)
         twin.partition_epochs = {topic_id: epochs.copy() for topic_id, epochs in self.partition_epochs.items()}
         twin.order = TimelineOrder(self.order.capacity)
         twin.resolved_order = TimelineOrder(self.resolved_order.capacity)
@@ -263,6 +264,13 @@ class ConsumerGroup:
         else:
             self.unusual_orders.pop(member_id, None)
 
+    def put_spans(self, topics: tuple[bytes, ...], spans: Mapping[str, Spans]) -> None:
+        """The targets of many members have changed, each to consecutive partitions of these topics (`Targets`)."""
+        self.tally = None
+        self.targets.put_spans(topics, spans)
+        for member_id in self.unusual_orders.keys() & spans.keys():
+            del self.unusual_orders[member_id]
+
     def put(self, member: ConsumerMember) -> None:
         """Add a member, or replace the one with its id."""
         before = self.members.get(member.member_id)
@@ -283,25 +291,6 @@ class ConsumerGroup:
             self.static_ids.pop(before.group_instance_id, None)
         if member.group_instance_id is not None:
             self.static_ids[member.group_instance_id] = member.member_id
-
-    def put_step(self, member: ConsumerMember) -> None:
-        """Replace the member that has this id with its state after a step of its reconciliation
-        (`consumer.regular_step`): it has given up exactly what it had to, and no other member has any of its
-        partitions."""
-        before = self.members[member.member_id]
-        self._homogeneous = None
-        self.order.put(len(self.members))
-        self.members[member.member_id] = member
-        self._count_stable(before, -1)
-        self._count_stable(member, +1)
-        if before.pending_revocation:
-            self._disown(before.pending_revocation, before.member_epoch)
-        elif member.pending_revocation and before.member_epoch == member.member_epoch:
-            return  # it keeps all of them until it has revoked some
-        epoch = member.member_epoch
-        for assigned in (member.assigned, member.pending_revocation):
-            for topic_id, partitions in assigned.items():
-                self.partition_epochs.setdefault(topic_id, {}).update(dict.fromkeys(partitions, epoch))
 
     def remove(self, member_id: str) -> None:
         member = self.members.pop(member_id)

@@ -17,9 +17,11 @@ from kgm.coordinator.contract.outcome import (
     Producer,
     Reply,
     Request,
+    Run,
     SetTimer,
     Ticket,
     TimerKey,
+    of_runs,
 )
 from kgm.coordinator.contract.settings import BrokerSettings, GroupConfig
 from kgm.coordinator.contract.topic_image import TopicImage
@@ -27,7 +29,6 @@ from kgm.coordinator.groups.classic_group import ClassicGroup
 from kgm.coordinator.groups.streams_topology import ConfiguredTopology
 from kgm.model.broker_version import REFERENCE
 from kgm.protocol.struct import Message
-from kgm.records.record import Record
 
 NO_TOPICS = TopicImage()
 _REFERENCE_BEHAVIOR = behavior_of(REFERENCE)
@@ -68,7 +69,7 @@ class EventDraft:
     alarm: TimerKey | None = None
     groups: dict[str, ClassicGroup] = field(default_factory=dict)
     dropped_groups: list[str] = field(default_factory=list)
-    records: list[Record] = field(default_factory=list)
+    records: list[Run] = field(default_factory=list)
     timers: dict[TimerKey, Millis | None] = field(default_factory=dict)
     replies: list[Reply] = field(default_factory=list)
     on_append_failure: OnAppendFailure = OnAppendFailure.REVERT
@@ -90,7 +91,7 @@ class EventDraft:
         self.is_in_place = True
         return group
 
-    def write(self, record: Record) -> None:
+    def write(self, record: Run) -> None:
         self.records.append(record)
 
     def set_timer(self, key: TimerKey, delay_ms: int) -> None:
@@ -133,4 +134,4 @@ class EventDraft:
         timers = [
             CancelTimer(key) if deadline is None else SetTimer(key, deadline) for key, deadline in self.timers.items()
         ]
-        return Outcome(tuple(self.records), tuple(timers), tuple(self.replies), self.producer, self.new_topics)
+        return Outcome(of_runs(self.records), tuple(timers), tuple(self.replies), self.producer, self.new_topics)

@@ -7,7 +7,6 @@ Heartbeats of a calm group change nothing but the session's deadline, and are le
 because of that. `WorldObserver.rebalance_began` brings them back; a member that stops hands in its last one
 (`scripted_member`)."""
 
-import math
 import random
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
@@ -15,7 +14,7 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from kgm.assignors.map_order import MapOrder
-from kgm.coordinator.contract.outcome import Millis, Producer, Reply, Request, Ticket, TimerKey, TimerKind
+from kgm.coordinator.contract.outcome import Millis, Producer, Reply, Request, Ticket, TimerKey, TimerKind, runs_of
 from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.coordinator.engine import Coordinator
 from kgm.coordinator.runtime import Runtime
@@ -115,8 +114,8 @@ class WorldObserver(Protocol):
 class CoordinatorWatcher(Protocol):
     """Plays members without events (`bulk`), and has to bring the coordinator up to date before it does anything."""
 
-    def coordinator_acts(self) -> None:
-        """The coordinator is about to handle a request, or a timer that has expired."""
+    def coordinator_acts(self, message: Message | None) -> None:
+        """The coordinator is about to handle a request; None: a timer that has expired."""
 
     def coordinator_writes(self, records: Sequence[Record]) -> None:
         """The coordinator is about to write these records. The coordinator must not be called in the meantime."""
@@ -228,7 +227,7 @@ class World:
         next_at, deadline = self.clock.next_at(), self.runtime.next_deadline()
         if deadline is not None and (next_at is None or deadline <= next_at):
             self.clock.now_ms = max(self.clock.now_ms, float(deadline))
-            self._coordinator_acts()
+            self._coordinator_acts(None)
             self._deliver(self.runtime.advance(deadline))
             self._observe()
             self.observer.timer_expired()
@@ -267,7 +266,7 @@ class World:
     def hand_in(self, request: Request, at_ms: float) -> None:
         """Handle a request without the network: a heartbeat that was left out, with the time at which it would have
         arrived."""
-        self._coordinator_acts()
+        self._coordinator_acts(request.message)
         self.requests += 1
         self.runtime.handle(request, ticket=Ticket(self.requests), now=Millis(int(at_ms)))
 
@@ -287,7 +286,7 @@ class World:
         if unanswered is not None:
             unanswered.append((client, life, message, version, on_reply))
             return
-        self._coordinator_acts()
+        self._coordinator_acts(message)
         self.in_flight -= 1
         self.requests += 1
         ticket = Ticket(self.requests)
@@ -329,16 +328,11 @@ class World:
         if client.life == life:
             on_reply(message)
 
-    def next_event_ms(self) -> float:
-        """The time of the next event in ms; infinite if there is none."""
-        next_at, deadline = self.clock.next_at(), self.runtime.next_deadline()
-        return min(math.inf if next_at is None else next_at, math.inf if deadline is None else deadline)
-
     # -- watching the coordinator
 
-    def _coordinator_acts(self) -> None:
+    def _coordinator_acts(self, message: Message | None) -> None:
         if self.watcher is not None:
-            self.watcher.coordinator_acts()
+            self.watcher.coordinator_acts(message)
 
     def note(self, event: str, detail: str, member: str | None = None) -> None:
         self.timeline.append(TimelineEvent(at_ms=self.at_ms, event=event, detail=detail, member=member))
@@ -385,7 +379,9 @@ class World:
             self.watcher.coordinator_writes(records)
         if self.kept_records is not None:
             self.kept_records += records
-        for record in records:
+        # Without the records of changed targets, if they are a run.
+        each_record = [run for run in runs_of(records) if isinstance(run, Record)]
+        for record in each_record:
             match record.key, record.value:
                 case ConsumerGroupCurrentMemberAssignmentKey(member_id=member_id), value if value is not None:
                     assert isinstance(value, ConsumerGroupCurrentMemberAssignmentValue)
@@ -393,7 +389,7 @@ class World:
                 case _, GroupMetadataValue() as value:
                     self._generation_appended(value)
                 case GroupMetadataKey() | ConsumerGroupMetadataKey() as key, None:
-                    if all(each.value is None for each in records):  # otherwise it becomes a group of another type
+                    if all(each.value is None for each in each_record):  # otherwise it becomes a group of another type
                         self._group_deleted(0 if isinstance(key, GroupMetadataKey) else self.behavior.first_epoch)
                 case _, ConsumerGroupMetadataValue() as value:
                     self._epoch_appended(value.epoch)
@@ -406,7 +402,7 @@ class World:
                     pass
         if removed:
             self._may_be_empty = True
-            added = [each.value for each in records if isinstance(each.value, ConsumerGroupMemberMetadataValue)]
+            added = [each.value for each in each_record if isinstance(each.value, ConsumerGroupMemberMetadataValue)]
             replaced = frozenset(value.instance_id for value in added if value.instance_id is not None)
             self.observer.members_removed(removed, replaced)
 

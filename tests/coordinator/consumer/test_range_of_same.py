@@ -9,12 +9,16 @@ import pytest
 from kgm.assignors.contract import GroupSpec, MemberSpec, TopicSpec, by_identity
 from kgm.assignors.server.broker_view import in_broker_order
 from kgm.assignors.server.range import assign_server_range
-from kgm.coordinator.consumer import target, target_order
+from kgm.coordinator.consumer import records, target, target_order
+from kgm.coordinator.groups import targets
 from tests.coordinator.consumer.harness import Consumers
 
 
-def asked(members, order, names_of, image, updated, listed):
+def asked(group, updated, image, listed):
     """The answer of the assignor."""
+    replaced = None if updated.group_instance_id is None else group.static_ids.get(updated.group_instance_id)
+    order = target._in_map_order(group, updated.member_id, replaced)
+    members, names_of = {**group.members, updated.member_id: updated}, target._Subscriptions(group, image)
     specs = [
         MemberSpec(
             member_id=each, group_instance_id=members[each].group_instance_id,
@@ -42,17 +46,29 @@ def compared(monkeypatch):
     """How many target assignments were computed both ways, and were equal; and how many of them with a member that got
     nothing, and with topics that share a bucket."""
     seen = []
-    real = target._range_of_same
+    real = target.range_changes
 
-    def both(members, order, names_of, image, updated, listed):
-        short = real(members, order, names_of, image, updated, listed)
-        wanted = asked(members, order, names_of, image, updated, listed)
-        assert [(each, [*row.items()], [*listing.items()]) for each, (row, listing) in short.items()] == wanted
+    def both(group, updated, known_as, image, listed):
+        changed, aim = real(group, updated, known_as, image, listed)
+        wanted = asked(group, updated, image, listed)
+        assert [*aim.items()] == next(row for each, row, _ in wanted if each == updated.member_id)
+        known = {each: group.targets.get(known_as if each == updated.member_id else each) for each, *_ in wanted}
+        expected = [
+            records.target_record("g", each, dict(listing)) for each, row, listing in wanted if known[each] != dict(row)
+        ]
+        assert [*changed] == expected
+        assert (len(changed), changed[:3]) == (len(expected), expected[:3])
+        for record in expected:
+            value = {row.topic_id: tuple(row.partitions) for row in record.value.topic_partitions}
+            row, unusual = target_order.replayed(value)
+            spans = changed.spans[record.key.member_id]
+            assert [*targets.spread(changed.topics, spans).items()] == [*row.items()]
+            assert not unusual
         ids = [topic.topic_id for topic in image.by_id.values()]
         seen.append((any(not row for _, row, _ in wanted), target_order.share_buckets(ids)))
-        return short
+        return changed, aim
 
-    monkeypatch.setattr(target, "_range_of_same", both)
+    monkeypatch.setattr(target, "range_changes", both)
     return seen
 
 

@@ -17,11 +17,12 @@ round_times     when everything happens in a rebalance, and members that are slo
 stable_members  members as arrays, converted from scripted members and back; their heartbeats
 assignments     what the leader assigns, as an array
 
-In a consumer group (KIP-848) there are no rounds. Most members only learn of each epoch with their next heartbeat:
+In a consumer group (KIP-848) there are no rounds. Members learn of each epoch with their next heartbeats, and those
+whose target assignment has changed give up partitions, wait for those of others, and take them:
 
-unaffected_members   members whose target assignment an epoch leaves as it is, in arrays
+consumer_members     members as arrays, converted from scripted members and back; when they have to catch up
 consumer_heartbeats  what their heartbeats do
-reconciling_members  members whose target changes, one by one without messages"""
+partition_moves      who has which partition, and what heartbeats change about that"""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final, Protocol
@@ -38,7 +39,7 @@ from kgm.simulation.play.scripted_member import ScriptedMember
 from kgm.simulation.play.world import CoordinatorWatcher, World
 
 #: Groups of at least this many members are played in bulk; below that, arrays cost more than they save.
-BULK_FROM: Final = {GroupProtocol.CLASSIC: 8, GroupProtocol.CONSUMER: 8}
+BULK_FROM: Final = {GroupProtocol.CLASSIC: 8, GroupProtocol.CONSUMER: 12}
 #: In groups of at least this many members heartbeats are applied together while static members restart.
 HEARTBEATS_FROM: Final = 200
 
@@ -105,9 +106,9 @@ def bulk_player_of(world: World, members: Sequence[ScriptedMember], settings: Br
         return Rounds(world, classic)
     consumers = [member for member in members if isinstance(member, ScriptedConsumerMember)]
     if len(consumers) == len(members):
-        from kgm.simulation.play.bulk.unaffected_members import UnaffectedMembers
+        from kgm.simulation.play.bulk.consumer_members import ConsumerMembers
 
-        return UnaffectedMembers(world, consumers, settings) if UnaffectedMembers.can_play(settings) else None
+        return ConsumerMembers(world, consumers, settings) if ConsumerMembers.can_play(settings) else None
     return None
 
 

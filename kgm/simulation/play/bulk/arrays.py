@@ -5,7 +5,7 @@ Also what that costs, in requests: how many requests the plain path would handle
 (`kgm.simulation.draws.budget`). The cost is derived from sizes, not from a clock, so it is the same on every machine;
 `bench/rounds.py` shows what draws cost by this count next to the time that they take."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -64,6 +64,14 @@ def reaction_ms(word: RandomWords, least: Floats, span: Floats) -> Floats:
     return least + span * (fourth * fourth)
 
 
+def run_sizes(first: Ints, end: int) -> Ints:
+    """The sizes of runs that begin at these places, one after the other."""
+    places = np.empty(len(first) + 1, dtype=np.int64)
+    places[:-1], places[-1] = first, end
+    sizes: Ints = places[1:] - places[:-1]
+    return sizes
+
+
 #: What `ArrayLedger.save` returns.
 LedgerState = tuple[tuple[npt.NDArray[Any], ...], tuple[int, int, int]]
 
@@ -75,11 +83,13 @@ class ArrayLedger(OwnershipLedger):
     """The ledger that it is created from, as arrays with an entry for each partition, until `written`. Identities
     are numbers (`number_of`).
 
-    consumer: who consumes a partition; at most one member does. latest: its latest owner."""
+    consumer: who consumes a partition; latest: its latest owner. before_use: called before a member that is played by
+    events stops or begins to consume, to carry out what others have done by then."""
 
-    def __init__(self, before: OwnershipLedger) -> None:
+    def __init__(self, before: OwnershipLedger, before_use: Callable[[], None] = lambda: None) -> None:
         self._ledger = before
-        self.holdings = None
+        self._before_use = before_use
+        self.holdings = before.holdings
         self.handovers, self.consumed, self.fewest_consumed = before.handovers, before.consumed, before.fewest_consumed
         self.starts: dict[str, int] = {}
         self.counts: dict[str, int] = {}
@@ -93,6 +103,15 @@ class ArrayLedger(OwnershipLedger):
         number_of = self.number_of
         consumers = [NO_MEMBER if not state.consumers else number_of(next(iter(state.consumers))) for state in states]
         self.consumer: Ints = np.array(consumers, dtype=np.int64)
+        #: Who else consumes a partition, while a fenced member has not noticed yet.
+        self._others: dict[int, set[int]] = {
+            at: {*map(number_of, state.consumers)} - {consumers[at]}
+            for at, state in enumerate(states)
+            if len(state.consumers) > 1
+        }
+        #: Times at which partitions lost their consumers, or got one, that are not counted yet.
+        self._ended_ms: list[Floats] = []
+        self._begun_ms: list[Floats] = []
         latest = [NO_MEMBER if state.last is None else number_of(state.last) for state in states]
         self.latest: Ints = np.array(latest, dtype=np.int64)
         self._idle_since_ms: Floats = np.array([state.idle_since_ms for state in states], dtype=np.float64)
@@ -101,7 +120,7 @@ class ArrayLedger(OwnershipLedger):
 
     @staticmethod
     def can_hold(ledger: OwnershipLedger) -> bool:
-        """Whether the arrays can represent the ledger: no partition has two consumers, and holdings are not
+        """Whether rounds can be played with the arrays: no partition has two consumers, and holdings are not
         recorded."""
         return ledger.holdings is None and all(
             len(state.consumers) < 2 for states in ledger.states.values() for state in states
@@ -126,43 +145,75 @@ class ArrayLedger(OwnershipLedger):
             state.consumers = set() if consumer == NO_MEMBER else {names[consumer]}
             state.last = None if latest == NO_MEMBER else names[latest]
             state.idle_since_ms, state.changed_ms, state.stopped_ms = idle_since_ms, changed_ms, stopped_ms
+        for at, others in self._others.items():
+            states[at].consumers |= {names[number] for number in others}
         return ledger
 
-    def consumed_by(self, identity: str) -> dict[str, tuple[int, ...]]:
-        """What a member consumes."""
-        mine = np.flatnonzero(self.consumer == self.number_of(identity))
+    def consumed_by(self, identity: str, among: Ints | None = None) -> dict[str, tuple[int, ...]]:
+        """What a member consumes. among: the only partitions that it may consume, if that is known."""
+        number = self.number_of(identity)
+        mine = np.flatnonzero(self.consumer == number) if among is None else among[self.consumer[among] == number]
+        return self._by_topic([*mine.tolist(), *self._as_another(number)])
+
+    def _by_topic(self, places: Iterable[int]) -> dict[str, tuple[int, ...]]:
+        """The partitions with these entries, by topic, ascending."""
         found: dict[str, tuple[int, ...]] = {}
+        mine = np.sort(np.array([*places], dtype=np.int64))
         for topic, start in self.starts.items():
             numbers = mine[(mine >= start) & (mine < start + self.counts[topic])] - start
             if len(numbers):
                 found[topic] = tuple(numbers.tolist())
         return found
 
+    def _as_another(self, number: int) -> list[int]:
+        return [at for at, others in self._others.items() if number in others]
+
     def drop(self, identity: str, partitions: Partitions, now_ms: float) -> None:
         """One member stops consuming."""
+        self._before_use()
+        if self.holdings is not None:
+            self.holdings.drop(identity, partitions, now_ms)
         number = self.number_of(identity)
-        for at in self._places_of(partitions):
-            if self.consumer[at] == number:
-                self.consumer[at] = NO_MEMBER
-                self._idle_since_ms[at] = now_ms
-                self.consumed -= 1
+        self.consumed -= sum(self._drop_one(at, number, now_ms) for at in self._places_of(partitions))
         self.fewest_consumed = min(self.fewest_consumed, self.consumed)
 
+    def _drop_one(self, at: int, number: int, now_ms: float) -> bool:
+        """Returns whether the partition has lost its last consumer."""
+        others = self._others.get(at)
+        if others is not None:
+            if self.consumer[at] == number:
+                self.consumer[at] = others.pop()
+            others.discard(number)
+            if not others:
+                del self._others[at]
+        elif self.consumer[at] == number:
+            self.consumer[at] = NO_MEMBER
+            self._idle_since_ms[at] = now_ms
+            return True
+        return False
+
     def take(self, identity: str, partitions: Partitions, now_ms: float) -> None:
-        """One member begins to consume partitions without a consumer, like a static member that is back. (In a
-        rebalance by events, where partitions may have two consumers, the arrays are written back first.)"""
+        """One member begins to consume."""
+        self._before_use()
+        if self.holdings is not None:
+            self.holdings.take(identity, partitions, now_ms)
         number = self.number_of(identity)
-        for at in self._places_of(partitions):
-            assert self.consumer[at] == NO_MEMBER, f"{identity} begins to consume what has a consumer"
-            latest = self.latest[at]
+        self.consumed += sum(self._take_one(at, number, now_ms) for at in self._places_of(partitions))
+
+    def _take_one(self, at: int, number: int, now_ms: float) -> bool:
+        """Returns whether the partition had no consumer."""
+        latest, consumer = self.latest[at], int(self.consumer[at])
+        if consumer == NO_MEMBER:
             if latest != NO_MEMBER:
                 self._stopped_ms[at] += now_ms - self._idle_since_ms[at]
-            if latest != number:
-                self.handovers += bool(latest != NO_MEMBER)
-                self.latest[at] = number
-                self._changed_ms[at] = now_ms
-            self.consumer[at] = number
-            self.consumed += 1
+        elif consumer != number:
+            self._others[at] = (self._others.get(at, set()) | {consumer}) - {number}
+        if latest != number:
+            self.handovers += bool(latest != NO_MEMBER)
+            self.latest[at] = number
+            self._changed_ms[at] = now_ms
+        self.consumer[at] = number
+        return consumer == NO_MEMBER
 
     def _places_of(self, partitions: Partitions) -> list[int]:
         return [
@@ -191,10 +242,54 @@ class ArrayLedger(OwnershipLedger):
         """Members stop consuming some partitions, and begin to consume others, each at its time. taker: for each gained
         partition, which has no consumer, the number of an identity. at_ms: by identity number."""
         until_ms, from_ms = at_ms[self.consumer], at_ms[taker]
-        self._count_down(until_ms[lost], from_ms[gained])
+        self._count(until_ms[lost], from_ms[gained])
         np.copyto(self._idle_since_ms, until_ms, where=lost)
         self.consumer = np.where(lost, NO_MEMBER, self.consumer)
         self._begin(gained, taker, from_ms)
+
+    def end(self, places: Ints, until_ms: Floats) -> None:
+        """Consumers stop consuming these partitions, each at its time; `count` comes after all of them."""
+        self._hold("drop", places, self.consumer[places], until_ms)
+        if self._others:
+            is_shared = np.isin(places, [*self._others])
+            for at, at_ms in zip(places[is_shared].tolist(), until_ms[is_shared].tolist(), strict=True):
+                self._drop_one(at, int(self.consumer[at]), at_ms)
+            places, until_ms = places[~is_shared], until_ms[~is_shared]
+        self.consumer[places] = NO_MEMBER
+        self._idle_since_ms[places] = until_ms
+        self._ended_ms.append(until_ms)
+
+    def begin(self, places: Ints, takers: Ints, from_ms: Floats) -> None:
+        """Members begin to consume these partitions, each at its time; `count` comes after all of them. takers: numbers
+        of identities."""
+        self._hold("take", places, takers, from_ms)
+        is_shared = self.consumer[places] != NO_MEMBER
+        if is_shared.any():
+            rows = (column[is_shared].tolist() for column in (places, takers, from_ms))
+            for at, taker, at_ms in zip(*rows, strict=True):
+                self._take_one(at, taker, at_ms)
+            places, takers, from_ms = places[~is_shared], takers[~is_shared], from_ms[~is_shared]
+        latest = self.latest[places]
+        had_one, differs = latest != NO_MEMBER, latest != takers
+        had = places[had_one]
+        self._stopped_ms[had] += from_ms[had_one] - self._idle_since_ms[had]
+        self.handovers += int(np.count_nonzero(differs & had_one))
+        self._changed_ms[places[differs]] = from_ms[differs]
+        self.latest[places] = self.consumer[places] = takers
+        self._begun_ms.append(from_ms)
+
+    def _hold(self, what: str, places: Ints, numbers: Ints, at_ms: Floats) -> None:
+        """Record holdings, if they are recorded."""
+        if self.holdings is not None:
+            for place, number, each_ms in zip(places.tolist(), numbers.tolist(), at_ms.tolist(), strict=True):
+                getattr(self.holdings, what)(self.names[number], self._by_topic([place]), each_ms)
+
+    def count(self) -> None:
+        """Update how many partitions are consumed, after members have stopped (`end`) or begun."""
+        if self._ended_ms or self._begun_ms:
+            self._count(np.concatenate([*self._ended_ms, []]), np.concatenate([*self._begun_ms, []]))
+            self._ended_ms.clear()
+            self._begun_ms.clear()
 
     def _begin(self, gained: Flags, taker: Ints, from_ms: Floats) -> None:
         """Partitions without a consumer get one. taker, from_ms: the consumer and the time, for each gained
@@ -207,13 +302,18 @@ class ArrayLedger(OwnershipLedger):
         np.copyto(self.latest, taker, where=gained)
         np.copyto(self.consumer, taker, where=gained)
 
-    def _count_down(self, until_ms: Floats, from_ms: Floats) -> None:
-        """Update how many partitions are consumed, and the lowest number so far. A member stops before it begins."""
-        times, at = np.unique(np.concatenate([until_ms, from_ms]), return_inverse=True)
-        stops = np.bincount(at[: len(until_ms)], minlength=len(times))
-        starts = np.bincount(at[len(until_ms) :], minlength=len(times))
-        left = self.consumed + np.cumsum(starts - stops) - starts
-        self.fewest_consumed = min(self.fewest_consumed, int(left.min(initial=self.fewest_consumed)))
+    def _count(self, until_ms: Floats, from_ms: Floats) -> None:
+        """Update how many partitions are consumed, and the lowest number so far, with the times at which partitions
+        lost their consumers, and at which others got one. What stops at the same time comes first."""
+        at_ms = np.concatenate([until_ms, from_ms])
+        begins = np.ones(len(at_ms), dtype=np.bool_)  # of times that are equal
+        begins[1:] = at_ms[1:] != at_ms[:-1]
+        begins[len(until_ms) : len(until_ms) + 1] = True
+        first = np.flatnonzero(begins)
+        changes = run_sizes(first, len(at_ms)) * np.where(first < len(until_ms), -1, 1)
+        order = np.argsort(at_ms[first], kind="stable")
+        fewest = (self.consumed + np.cumsum(changes[order])).min(initial=self.fewest_consumed)
+        self.fewest_consumed = min(self.fewest_consumed, int(fewest))
         self.consumed += len(from_ms) - len(until_ms)
 
     def save(self) -> LedgerState:
@@ -292,10 +392,10 @@ COST_OF_CATCHING_UP = 2
 #: What it costs to take a static member out of the arrays, and to put it back when it has returned; one more request
 #: per this many members.
 _RESTART, _RESTART_MEMBERS_PER_REQUEST = 10, 500
-#: The beginning of an epoch costs one request per this many unaffected members.
-_UNAFFECTED_PER_REQUEST = 100
-#: This many heartbeats of members that an epoch affects cost as much as one request, including their consequences.
-_RECONCILED_PER_REQUEST = 3
+#: What an epoch costs regardless of its size, and how many of its members cost one more request.
+_EPOCH, _EPOCH_MEMBERS_PER_REQUEST = 12, 100
+#: This many changed targets cost as much as one request, including what their members do then.
+_TARGETS_PER_REQUEST = 16
 
 
 def cost_of_round(members: int, partitions: int, *, is_computed: bool, asks_librdkafka: bool = False) -> int:
@@ -320,10 +420,10 @@ def cost_of_restart(members: int) -> int:
 
 
 def cost_of_epoch(members: int) -> int:
-    """The beginning of an epoch of a consumer group, for this many unaffected members."""
-    return members // _UNAFFECTED_PER_REQUEST
+    """An epoch of a consumer group, for this many members in arrays."""
+    return _EPOCH + members // _EPOCH_MEMBERS_PER_REQUEST
 
 
-def cost_of_reconciling(heartbeats: int) -> int:
-    """The cost of this many heartbeats of members that an epoch affects."""
-    return heartbeats // _RECONCILED_PER_REQUEST
+def cost_of_targets(changed: int) -> int:
+    """The cost of this many changed targets."""
+    return changed // _TARGETS_PER_REQUEST

@@ -21,6 +21,7 @@ from kgm.coordinator.groups.classic_group import ClassicGroup
 from kgm.coordinator.groups.classic_state import ClassicState
 from kgm.model.assignment import Partitions
 from kgm.model.client_library import LIBRDKAFKA
+from kgm.protocol.struct import Message
 from kgm.protocol.subscription import NO_GENERATION
 from kgm.records.messages.group_metadata_value import GroupMetadataValue
 from kgm.records.record import Record
@@ -283,7 +284,7 @@ class Rounds:
         elif arrays.is_complete(group):
             self._gather(group)
 
-    def coordinator_acts(self) -> None:
+    def coordinator_acts(self, message: Message | None) -> None:  # noqa: ARG002
         self.catch_up()
 
     def coordinator_writes(self, records: Sequence[Record]) -> None: ...

@@ -19,8 +19,8 @@ from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan, Rolling, Stop, 
 from kgm.simulation.plan.synthetic_group import synthetic_group
 from kgm.simulation.play import plan_runner, timing
 from kgm.simulation.play.bulk import arrays
-from kgm.simulation.play.bulk.reconciling_members import ReconcilingMembers
-from kgm.simulation.play.bulk.unaffected_members import UnaffectedMembers
+from kgm.simulation.play.bulk.consumer_heartbeats import ANSWERED, BEHIND, REACTING, UP_TO_DATE
+from kgm.simulation.play.bulk.consumer_members import ConsumerMembers
 from kgm.simulation.play.plan_runner import PlanRunner
 from kgm.simulation.play.timing import EXTREME_TIMINGS, DrawTiming
 from kgm.simulation.play.world import World
@@ -95,7 +95,7 @@ def test_most_heartbeats_of_a_rolling_bounce_are_played_in_bulk(assignor, librar
     group = consumers(40, 95, assignor=assignor, library=library)
     runner = assert_equal(group, Plan(bounce=ids(group)[:12], rolling=Rolling(), restart_time_ms=restart_time_ms))
     assert 12 < runner.world.rebalances <= 24
-    assert isinstance(runner.bulk, UnaffectedMembers)
+    assert isinstance(runner.bulk, ConsumerMembers)
     share = runner.bulk.heartbeats_applied / runner.world.requests
     assert share > 0.8, share
 
@@ -110,7 +110,7 @@ def test_brokers_of_each_release(version, assignor):
     group = consumers(30, 61, assignor=assignor)
     plan = Plan(bounce=ids(group)[:8], scale_out=2, rolling=Rolling(), restart_time_ms=3_000, kafka_version=version)
     runner = assert_equal(group, plan)
-    assert isinstance(runner.bulk, UnaffectedMembers)
+    assert isinstance(runner.bulk, ConsumerMembers)
     assert runner.bulk.heartbeats_applied > 8 * 20
 
 
@@ -135,7 +135,7 @@ def test_epochs_that_begin_while_members_reconcile(seed, monkeypatch):
         scale_out=r.choice([0, 2]),
     )  # fmt: skip
     runner = assert_equal(group, plan, seed=f"epochs {seed}", timing=r.choice([DrawTiming, *EXTREME_TIMINGS]))
-    assert isinstance(runner.bulk, UnaffectedMembers)
+    assert isinstance(runner.bulk, ConsumerMembers)
     assert runner.bulk.heartbeats_applied > 0
 
 
@@ -159,28 +159,19 @@ def test_who_has_the_target_assignment_computed_is_foreseen(monkeypatch):
     """The member whose heartbeat arrives first is played by events in time; also one that is about to react to an
     answer, whose heartbeat is drawn only then."""
     foreseen, arrived = [], set()
-    next_arrival, release, arrive = ReconcilingMembers.next_arrival, UnaffectedMembers.release, World._arrive
-
-    def look(reconciling):
-        drawn = [one.member.chance.drawn for one in reconciling.members.values()]
-        at_ms, slot = next_arrival(reconciling)
-        assert drawn == [one.member.chance.drawn for one in reconciling.members.values()]
-        one = reconciling.members.get(slot)
-        looked[:] = [] if one is None else [(one.member, at_ms, one.due_ms != at_ms)]
-        return at_ms, slot
+    release, arrive = ConsumerMembers.release, World._arrive
 
     def watched(unaffected, member):
-        foreseen.extend(each for each in looked if each[0] is member)
-        looked.clear()
+        slot = unaffected.slots.get(member.member_id)
+        if slot is not None:
+            foreseen.append((member, unaffected.stage[slot] == REACTING, unaffected._world.clock.now_ms))
         release(unaffected, member)
 
     def arrives(world, client, *rest):
         arrived.add((client, world.clock.now_ms))
         arrive(world, client, *rest)
 
-    looked = []
-    monkeypatch.setattr(ReconcilingMembers, "next_arrival", look)
-    monkeypatch.setattr(UnaffectedMembers, "release", watched)
+    monkeypatch.setattr(ConsumerMembers, "release", watched)
     monkeypatch.setattr(World, "_arrive", arrives)
     make_messages_slow(monkeypatch)
     group = consumers(30, 95, assignor="range")
@@ -189,28 +180,52 @@ def test_who_has_the_target_assignment_computed_is_foreseen(monkeypatch):
         settings={ASSIGNED_EVERY: "250"}, kafka_version=BrokerVersion.parse("4.3.0"),
     )  # fmt: skip
     for seed in range(30):
-        play(group, plan, bulk_from=1, seed=f"foreseen {seed}")
-    # Some do not: their process stops before, or another epoch begins.
-    assert any(reacts and (member, at_ms) in arrived for member, at_ms, reacts in foreseen)
+        assert_equal(group, plan, seed=f"foreseen {seed}")
+    assert any(reacts for _, reacts, _ in foreseen)
 
 
-def test_the_world_knows_who_is_not_reconciled(monkeypatch):
-    """Also of members that no record is written of: they may be played by events at any time."""
-    settled_from_ms, seen = ReconcilingMembers.settled_from_ms, set()
+@pytest.mark.parametrize("seed", range(sized(2, 20)))
+def test_members_may_be_played_by_events_at_any_time(seed, monkeypatch):
+    """Whatever they are doing; and the world knows then who is not reconciled, also if no record is written of it."""
+    plays_next, play_by_events, seen = ConsumerMembers.plays_next, ConsumerMembers._play_by_events, set()
 
-    def look(reconciling):
-        for one in reconciling.members.values():
-            is_reconciled = one.known.state is MemberState.STABLE
-            assert (one.known.member_id not in runner.world.unreconciled) == is_reconciled
-            seen.add(one.known.state)
-        return settled_from_ms(reconciling)
+    def release_some(unaffected, *until, **more):
+        for member in r.sample(unaffected.members, r.choice([0, 0, 0, 0, 1, 3])):
+            unaffected.release(member)
+        return plays_next(unaffected, *until, **more)
 
-    monkeypatch.setattr(ReconcilingMembers, "settled_from_ms", look)
-    group = consumers(20, 47, assignor="range")
-    simulation = Simulation.of(group, Plan(bounce=ids(group)[:6], rolling=Rolling(), restart_time_ms=1_000))
-    runner = PlanRunner(simulation.group, simulation.plan, simulation.settings, "known", bulk_from=1)
-    runner.play()
-    assert len(seen) == 3
+    def watched(unaffected, slot):
+        play_by_events(unaffected, slot)
+        world, member_id = unaffected._world, unaffected.members[slot].member_id
+        state = unaffected._group().members[member_id].state
+        assert (member_id not in world.unreconciled) == (state is MemberState.STABLE)
+        seen.add((int(unaffected.stage[slot]), state))
+
+    monkeypatch.setattr(ConsumerMembers, "plays_next", release_some)
+    monkeypatch.setattr(ConsumerMembers, "_play_by_events", watched)
+    make_messages_slow(monkeypatch)
+    r = random.Random(seed)
+    topics = [TopicSnapshot(name=name, partitions=60) for name in "tuv"[: r.choice([1, 2, 3])]]
+    group = synthetic_group(30, topics, DYNAMIC, "range", GroupProtocol.CONSUMER)
+    plan = Plan(
+        bounce=ids(group)[:12], rolling=Rolling(max_unavailable=2), restart_time_ms=1_000,
+        kafka_version=r.choice(VERSIONS),
+    )  # fmt: skip
+    assert_equal(group, plan, seed=f"any time {seed}")
+    assert {state for _, state in seen} == {*MemberState} - {MemberState.UNKNOWN}
+    assert {stage for stage, _ in seen} >= {UP_TO_DATE, BEHIND, ANSWERED}  # and seldom REACTING
+
+
+@pytest.mark.parametrize("seed", range(sized(3, 20)))
+def test_static_members_that_come_back_among_dynamic_ones_to_another_target(seed):
+    """Their partitions are free at once: the coordinator writes two states of such a member in one batch."""
+    group = consumers(24, 240, DYNAMIC, "range")
+    members = [replace(m, group_instance_id=f"s-{n}" if n % 2 else None) for n, m in enumerate(group.members)]
+    group = replace(group, members=tuple(members))
+    plan = Plan(
+        bounce=ids(group)[:8], rolling=Rolling(max_unavailable=2), restart_time_ms=3_000, kafka_version=VERSIONS[-1]
+    )
+    assert_equal(group, plan, seed=f"back {seed}")
 
 
 def test_a_session_that_ends_while_all_stand_by_begins_an_epoch():
@@ -248,7 +263,7 @@ def test_members_that_learn_of_an_epoch_before_it_has_a_target_assignment(assign
         settings={ASSIGNED_EVERY: str(assigned_every_ms)}, kafka_version=BrokerVersion.parse("4.3.0"),
     )  # fmt: skip
     runner = assert_equal(group, plan)
-    assert isinstance(runner.bulk, UnaffectedMembers)
+    assert isinstance(runner.bulk, ConsumerMembers)
     assert runner.bulk.heartbeats_applied > 100
 
 
@@ -258,7 +273,7 @@ def test_processes_that_are_killed_are_missed(membership):
     group = consumers(24, 50, membership)
     plan = Plan(bounce=ids(group)[:8], rolling=Rolling(max_unavailable=2), stop=Stop.CRASH, restart_time_ms=100_000)
     runner = assert_equal(group, plan)
-    assert isinstance(runner.bulk, UnaffectedMembers)
+    assert isinstance(runner.bulk, ConsumerMembers)
     assert runner.bulk.heartbeats_applied > 100
 
 
@@ -270,7 +285,7 @@ def test_unusual_timings(kind, seed):
     group = consumers(50, 120, library=LIBRARIES[1 + seed % 2])
     plan = Plan(bounce=ids(group)[:6], scale_out=seed % 3, rolling=Rolling(max_unavailable=1 + seed % 2))
     runner = assert_equal(group, plan, seed=f"unusual {seed}", timing=kind)
-    assert isinstance(runner.bulk, UnaffectedMembers)
+    assert isinstance(runner.bulk, ConsumerMembers)
     assert runner.bulk.heartbeats_applied > 100
 
 
