@@ -161,7 +161,7 @@ def test_batches_of_one_process_unless_somebody_says_more():
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ({"stop": "gently"}, "--stop: 'gently' is not one of clean, crash"),
+        ({"stop": "gently"}, "--stop: 'gently' is not one of clean, leave, crash"),
         ({"restart_time_ms": "10"}, "--restart-time: 10 has no unit"),
         ({"scale_in": ["a,,b"]}, "--scale-in: an id is empty"),
         ({"membership": "x"}, "--as: 'x' is not one of static, dynamic"),
