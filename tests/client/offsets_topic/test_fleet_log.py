@@ -7,34 +7,13 @@ import uuid
 
 import pytest
 
-from kgm.client import connect
 from kgm.client.offsets_topic import fleet_log, partition_log
 from kgm.client.offsets_topic.fleet_log import WINDOW_MS, FleetLog
-from kgm.coordinator.contract.settings import BrokerSettings
-from kgm.server import serve_in_thread
 from tests.client.joiners import Joiner, take_all
 from tests.kafka.heartbeat_group import HeartbeatGroup
 from tests.server.wire_client import WireClient
 
 TOPIC = "fleet-log"
-
-
-@pytest.fixture(scope="module", params=["embedded", pytest.param("kafka", marks=pytest.mark.kafka)])
-def broker(request):
-    if request.param == "embedded":
-        settings = BrokerSettings(group_initial_rebalance_delay_ms=0)
-        with serve_in_thread(topics={TOPIC: 2}, settings=settings) as server:
-            yield server
-    else:
-        kafka = request.getfixturevalue("kafka")
-        kafka.create_topics({TOPIC: 2})
-        yield kafka
-
-
-@pytest.fixture
-def cluster(broker):
-    with connect(broker.bootstrap, timeout_ms=60_000) as connected:
-        yield connected
 
 
 @pytest.fixture

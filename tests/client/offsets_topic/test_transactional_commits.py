@@ -9,34 +9,15 @@ from types import SimpleNamespace
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from kgm.client import connect
 from kgm.client.lag_times import latest_commits
 from kgm.client.offsets_topic import member_activity
 from kgm.client.offsets_topic.fleet_log import FleetLog
 from kgm.client.offsets_topic.member_activity import GroupActivity
-from kgm.server import serve_in_thread
 from tests.kafka.records import commit
 from tests.waiting import until
 
 TOPIC = "transactional-commits"
 PATIENCE_S = 30
-
-
-@pytest.fixture(scope="module", params=["embedded", pytest.param("kafka", marks=pytest.mark.kafka)])
-def broker(request):
-    if request.param == "embedded":
-        with serve_in_thread(topics={TOPIC: 2}) as server:
-            yield server
-    else:
-        kafka = request.getfixturevalue("kafka")
-        kafka.create_topics({TOPIC: 2})
-        yield kafka
-
-
-@pytest.fixture
-def cluster(broker):
-    with connect(broker.bootstrap, timeout_ms=60_000) as connected:
-        yield connected
 
 
 @pytest.fixture
