@@ -12,6 +12,7 @@ from kgm.client.offsets_topic.group_tail import RecordedGroup
 from kgm.model.changes import by_identity
 from kgm.model.snapshot import MemberSnapshot
 from kgm.model.takeovers import ran_together
+from kgm.model.work import STREAMS_ASSIGNOR
 from kgm.operations.doctor.findings import Finding, Severity
 from kgm.operations.doctor.group_facts import GroupFacts
 from kgm.text.braces import as_list
@@ -29,6 +30,9 @@ _RESTLESS_MS: Final = 5_000
 _RESTLESS_COUNT: Final = 5
 _OFTEN_COUNT: Final = 6
 _OFTEN_WINDOW_MS: Final = 600_000
+#: With these assignors, those of Kafka Streams and Kafka Connect among them, a rebalance that moves something takes
+#: several generations.
+_IN_ROUNDS: Final = ("cooperative-sticky", STREAMS_ASSIGNOR, "compatible", "sessioned")
 #: Older events are not recent.
 _RECENT_MS: Final = 3_600_000
 #: How far the coordinator's clock may be from that of the machine with the audit log.
@@ -221,7 +225,11 @@ def _rejoined(recorded: Sequence[RecordedGroup]) -> Iterator[str]:
         for (old, new), (before, after) in zip(pairwise(ids), pairwise(generations), strict=True)
     )
     if same:
-        yield f"in {same} of them no member came or left: a member joined again by itself, or the topics have changed"
+        in_rounds = "a further round of a cooperative rebalance, " * (recorded[-1].group.assignor in _IN_ROUNDS)
+        yield (
+            f"in {same} of them no member came or left: {in_rounds}a member joined again by itself, or the topics have "
+            "changed"
+        )
 
 
 def _most_restless(recorded: Sequence[RecordedGroup]) -> Iterator[str]:
