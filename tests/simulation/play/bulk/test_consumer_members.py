@@ -213,7 +213,9 @@ def test_members_may_be_played_by_events_at_any_time(seed, monkeypatch):
     )  # fmt: skip
     assert_equal(group, plan, seed=f"any time {seed}")
     assert {state for _, state in seen} == {*MemberState} - {MemberState.UNKNOWN}
-    assert {stage for stage, _ in seen} >= {UP_TO_DATE, BEHIND, ANSWERED}  # and seldom REACTING
+    stages = {stage for stage, _ in seen}
+    assert stages >= {UP_TO_DATE, BEHIND}
+    assert stages & {ANSWERED, REACTING}  # each is seldom
 
 
 @pytest.mark.parametrize("seed", range(sized(3, 20)))
