@@ -196,9 +196,10 @@ def _table(diagnosis: Diagnosis) -> Table:
             continue
         if one.next_command:
             rows.append(["", "", "", f"  -> {one.next_command}"])
-    notes = [f"{many(len(diagnosis.group_ids), 'group')} examined: {_counts(diagnosis.findings) or 'no findings'}"]
     if diagnosis.errors and not diagnosis.group_ids:
         notes = ["no group could be examined"]
+    else:
+        notes = [f"{many(len(diagnosis.group_ids), 'group')} examined: {_counts(diagnosis.findings) or 'no findings'}"]
     notes += [f"ignored: {one.finding.check} in {one.finding.group_id}: {one.reason}" for one in diagnosis.ignored]
     notes += [f"not checked: {', '.join(one.checks)}: {one.why}" for one in diagnosis.skipped]
     return Table(columns=columns if rows else [], rows=rows, notes=notes)

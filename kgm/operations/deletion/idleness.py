@@ -1,10 +1,10 @@
 """Whether a group, or its committed offsets for a topic, are idle.
 
 The log of the group's coordinator has each commit with the time at which the coordinator wrote it, including commits
-without a member: a consumer that assigns its own partitions commits to a group that is always empty. Offsets in
-a transaction are in use while it is open, however old they are: it may still commit them. Where the log
-cannot be read, kgm polls the committed offsets: if records are waiting and no offset changes, nothing is being
-committed. If no records are waiting, nothing is known, because a commit of the same offset changes nothing.
+without a member: a consumer that assigns its own partitions commits to a group that is always empty. Offsets in a
+transaction are in use while it is open, however old they are: it may still commit them. Where the log cannot be read,
+kgm polls the committed offsets: if records are waiting and no offset changes, nothing is being committed. If no records
+are waiting, nothing is known, because a commit of the same offset changes nothing.
 
 Ages are measured with this machine's clock; commit times come from the coordinator's."""
 
@@ -149,14 +149,14 @@ class IdleWatch:
         if topic in self._disturbed:
             return Idleness(verdict=IdleVerdict.ACTIVE, evidence=(self._disturbed[topic],))
         last, since_ms = self._last.get(topic), self._activity.known_since_ms
-        if self.is_readable and last is not None and now_ms - _used_ms(last) < self._idle_ms:
-            return self._by_age(last, now_ms)
+        by_age = self._by_age(last, now_ms) if self.is_readable and last is not None else None
+        if by_age is not None and by_age.verdict is IdleVerdict.ACTIVE:
+            return by_age
         if self.is_readable and (why := self.why_open(topic)) is not None:
-            return Idleness(
-                verdict=IdleVerdict.UNKNOWN, evidence=(why,), last_ms=None if last is None else _used_ms(last)
-            )
-        if self.is_readable and last is not None:
-            return self._by_age(last, now_ms)
+            last_ms = None if by_age is None else by_age.last_ms
+            return Idleness(verdict=IdleVerdict.UNKNOWN, evidence=(why,), last_ms=last_ms)
+        if by_age is not None:
+            return by_age
         if self.is_readable and since_ms is not None and since_ms <= now_ms - self._idle_ms:
             back = "its log has no commit" if not since_ms else f"no commit in the last {show_age(now_ms - since_ms)}"
             return Idleness(verdict=IdleVerdict.IDLE, evidence=(f"{back} (the coordinator's log)",))

@@ -192,8 +192,7 @@ def restart_times_of(folder: str, group_id: str, cluster_id: str | None) -> tupl
     of life is not known. cluster_id: of which cluster the group is; None if that is not known.
 
     Raises NotFoundError for a folder that is not a history, or has no restart of the group; RefusedError for a history
-    of another cluster; UsageError if the extra for
-    histories is not installed."""
+    of another cluster; UsageError if the extra for histories is not installed."""
     from kgm.operations.history.source import extra_needed
 
     with extra_needed():

@@ -71,8 +71,9 @@ def left_behind(runner):
     return timers_of(runner), world.engine.group(world.group.group_id), clients, world.clock.now_ms
 
 
-def assert_equal(snapshot, plan, **more):
-    """Play it both ways; returns the runner that played it in bulk."""
+def assert_equal(snapshot, plan, seed="seed", timing=DrawTiming):
+    """Play it both ways, such as what `with_a_plan` returns; returns the runner that played it in bulk."""
+    more = {"seed": seed, "timing": timing}
     plain, plain_records, plain_timers, by_events = play(snapshot, plan, bulk_from=NEVER, **more)
     bulk, bulk_records, timers, runner = play(snapshot, plan, bulk_from=1, **more)
     assert bulk == plain

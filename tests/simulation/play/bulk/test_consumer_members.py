@@ -81,8 +81,7 @@ def situations(draw):
 @settings(max_examples=sized(11, 200))
 @given(situations())
 def test_a_draw_in_bulk_is_the_draw_of_events(situation):
-    snapshot, plan, seed, kind = situation
-    assert_equal(snapshot, plan, seed=seed, timing=kind)
+    assert_equal(*situation)
 
 
 @pytest.mark.few(2)

@@ -59,15 +59,13 @@ def situations(draw, statics=(0, 0, 0, 1, ALL)):
 @settings(max_examples=sized(8, 150))
 @given(situations())
 def test_a_draw_in_bulk_is_the_draw_of_events(situation):
-    snapshot, plan, seed, timing = situation
-    assert_equal(snapshot, plan, seed=seed, timing=timing)
+    assert_equal(*situation)
 
 
 @settings(max_examples=sized(6, 100))
 @given(situations(statics=(1, 2, ALL)))
 def test_a_draw_with_static_members_in_bulk_is_the_draw_of_events(situation):
-    snapshot, plan, seed, timing = situation
-    assert_equal(snapshot, plan, seed=seed, timing=timing)
+    assert_equal(*situation)
 
 
 @pytest.mark.few(2)
