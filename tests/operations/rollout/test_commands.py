@@ -16,6 +16,7 @@ from kgm.operations.watch.timekeeper import SystemTimekeeper
 from tests.waiting import until
 
 CLOCK = SystemTimekeeper()
+TIMEOUT_MS = 600_000
 
 
 def start(script, *, timeout_ms=60_000, line=b""):
@@ -23,10 +24,24 @@ def start(script, *, timeout_ms=60_000, line=b""):
     return RunningCommand.start(argv, env=os.environ, line=line, now_ms=CLOCK.now_ms(), timeout_ms=timeout_ms)
 
 
-def end(command, timeout_s=30):
+def end(command, timeout_s=30, *, later_ms=0):
+    """The result, by a clock that is ahead by `later_ms`."""
     return until(
-        lambda: command.poll(CLOCK.now_ms()), "the command does not end", timeout_s, accept=lambda it: it is not None
-    )
+        lambda: command.poll(CLOCK.now_ms() + later_ms), "the command does not end", timeout_s,
+        accept=lambda it: it is not None,
+    )  # fmt: skip
+
+
+def exceed_time_limit(script):
+    """The result of a command whose time is up once it has written its first line: until then it may not have got as
+    far as what the test is about."""
+    command = start(script, timeout_ms=TIMEOUT_MS)
+    await_output(command)
+    return end(command, later_ms=TIMEOUT_MS)
+
+
+def await_output(command):
+    until(lambda: os.fstat(command._output).st_size, "the command writes nothing", 30)
 
 
 def test_exit_code_output_and_input():
@@ -72,8 +87,7 @@ def test_a_daemon_that_keeps_the_output_open_does_not_hold_the_command_up():
 
 
 def test_a_command_that_takes_too_long_is_ended_with_its_children():
-    command = start("sleep 61 & echo $!; wait", timeout_ms=300)
-    result = end(command)
+    result = exceed_time_limit("sleep 61 & echo $!; wait")
     assert result.has_timed_out
     assert not result.is_success
     child = int(result.output)
@@ -99,8 +113,7 @@ def is_running(pid):
 
 def test_what_survives_its_leader_is_ended_before_the_command_counts_as_ended():
     """The leader dies of SIGTERM at once; a child that ignores it would go on to restart a member."""
-    command = start("sh -c 'trap \"\" TERM; echo $$; while :; do sleep 0.1; done' & wait", timeout_ms=300)
-    result = end(command)
+    result = exceed_time_limit("sh -c 'trap \"\" TERM; echo $$; while :; do sleep 0.1; done' & wait")
     assert not is_running(int(result.output))
     assert (result.has_timed_out, result.exit_code, result.remaining) == (True, -signal.SIGTERM, {})
     assert result.text == "did not finish within its time limit, and was ended"
@@ -109,14 +122,14 @@ def test_what_survives_its_leader_is_ended_before_the_command_counts_as_ended():
 def test_a_process_group_of_its_own_in_the_session_is_ended_too():
     """As coreutils' timeout makes one."""
     own_group = "import os, time; os.setpgid(0, 0); print(os.getpid(), flush=True); time.sleep(600)"
-    result = end(start(f"{shlex.quote(sys.executable)} -c {shlex.quote(own_group)} & wait", timeout_ms=1500))
+    result = exceed_time_limit(f"{shlex.quote(sys.executable)} -c {shlex.quote(own_group)} & wait")
     assert not is_running(int(result.output))
     assert not result.remaining
 
 
 def test_what_has_moved_to_another_session_is_told():
     moved = "import os, time; os.setsid(); print(os.getpid(), flush=True); time.sleep(600)"
-    result = end(start(f"{shlex.quote(sys.executable)} -c {shlex.quote(moved)} & wait", timeout_ms=1500))
+    result = exceed_time_limit(f"{shlex.quote(sys.executable)} -c {shlex.quote(moved)} & wait")
     pid = int(result.output)
     try:
         assert result.remaining == {pid: process_mark(pid)}
@@ -142,8 +155,11 @@ def test_what_cannot_be_ended_does_not_hold_kgm_up(monkeypatch):
 
 
 def test_one_that_is_overdue_gets_no_more_time_once_kgm_hastens():
-    command = start("trap '' TERM; while :; do sleep 0.1; done", timeout_ms=0)
-    assert command.poll(CLOCK.now_ms()) is None
+    command = start("trap '' TERM; echo ready; while :; do sleep 0.1; done", timeout_ms=TIMEOUT_MS)
+    await_output(command)
+    now_ms = CLOCK.now_ms() + TIMEOUT_MS
+    assert command.poll(now_ms) is None
     assert command.is_overdue
     command.hasten()
-    assert end(command, timeout_s=4).exit_code == -signal.SIGKILL
+    result = until(lambda: command.poll(now_ms), "the command does not end", accept=lambda it: it is not None)
+    assert result.exit_code == -signal.SIGKILL
