@@ -75,8 +75,13 @@ TABLES = [
 ]
 
 
+#: Erases a line of progress, which appears once something takes long.
+ERASE = "\r\x1b[K"
+
+
 def without_colors(text: str) -> str:
-    return OUR_COLORS.sub("", text).replace("\r\x1b[K", "")
+    """The text with each line of progress on a row of its own."""
+    return OUR_COLORS.sub("", text).replace(ERASE, "\n")
 
 
 @pytest.mark.slow
@@ -104,7 +109,7 @@ def test_no_row_is_wider_than_the_terminal(cluster, columns, words):
 @pytest.mark.slow
 def test_no_color(cluster):
     _, seen = at_terminal("describe", CROWD, "-b", cluster.bootstrap, columns=80, env={"NO_COLOR": "1"})
-    assert "\x1b" not in seen.replace("\r\x1b[K", "")
+    assert "\x1b" not in seen.replace(ERASE, "")
 
 
 @pytest.mark.slow
@@ -153,8 +158,8 @@ def test_progress_is_shown_after_a_moment_and_wiped(monkeypatch):
         until(lambda: "3 of 7" in sys.stderr.getvalue(), lambda: f"no progress: {sys.stderr.getvalue()!r}", 30)
     seen = sys.stderr.getvalue()
     assert "describing\\x1b[2J 3 of 7 ... 0s" in seen
-    assert seen.endswith("\r\x1b[K")
-    assert hidden(seen.replace("\r\x1b[K", "")) == []
+    assert seen.endswith(ERASE)
+    assert hidden(seen.replace(ERASE, "")) == []
 
 
 def test_progress_that_takes_long_and_has_an_end_has_a_bar_and_a_rate(monkeypatch):
@@ -167,7 +172,7 @@ def test_progress_that_takes_long_and_has_an_end_has_a_bar_and_a_rate(monkeypatc
         line.count(3, 6)
         until(lambda: "3 of 6" in sys.stderr.getvalue(), lambda: f"no progress: {sys.stderr.getvalue()!r}", 30)
     drawn = re.sub(r"\x1b\[[0-9;]*m", "", sys.stderr.getvalue())
-    (bar, text) = next(each for each in drawn.split("\r\x1b[K") if "3 of 6" in each).split(" ", 1)
+    (bar, text) = next(each for each in drawn.split(ERASE) if "3 of 6" in each).split(" ", 1)
     assert (len(bar), len(set(bar[:11]))) == (24, 1), drawn
     assert re.fullmatch(r"simulating 3 of 6, [\d.e+]+/s, \d+s left \.\.\. \d+s", text), text
 
