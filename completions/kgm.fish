@@ -243,7 +243,7 @@ complete -c kgm -n '__kgm_at simulate-bounce' -l pause -x -d 'Wait before the ne
 complete -c kgm -n '__kgm_at simulate-bounce' -l order -x -a 'id host client-id partitions leader-last' -d 'id | host | client-id | partitions | leader-last: which members bounce first. Default: the order given; --all and --match-members by id, which is random for dynamic members.'
 complete -c kgm -n '__kgm_at simulate-bounce' -l restart-time -x -d 'Time from a member\'s stop to its restart.'
 complete -c kgm -n '__kgm_at simulate-bounce' -l stop -x -a 'clean leave crash' -d 'clean | leave | crash: how members stop. leave: they close, and leave the group also if they are static or threads of Kafka Streams.'
-complete -c kgm -n '__kgm_at simulate-bounce' -l retry-every -x -d 'Time until a process that a consumer group refused is started again (never).'
+complete -c kgm -n '__kgm_at simulate-bounce' -l retry-every -x -d 'Time until a process that the group refused is started again (never).'
 complete -c kgm -n '__kgm_at simulate-bounce' -l migrate -d 'Members of a classic group return with the consumer protocol.'
 complete -c kgm -n '__kgm_at simulate-bounce' -l remove-first -d 'Remove the members of each batch with one LeaveGroup request once they have stopped.'
 complete -c kgm -n '__kgm_at simulate-bounce' -l scale-in -x -a '(__kgm_names identities,)' -d 'Members that stop and stay away.'

@@ -73,6 +73,7 @@ def simulate(
     is_cut_short = is_out_of_time()
     group, planned = simulation.group, simulation.plan
     doubts = doubts_of(snapshot, group, planned, has_rebalances=played.has_rebalances)
+    doubts = doubts.with_late_returns(played.left_out)
     of_framework = framework_doubts(snapshot, group, planned)
     exact = (
         doubts.is_exact

@@ -19,7 +19,7 @@ from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan, with_versions_o
 from kgm.simulation.plan.client_library import usual_heartbeat_interval_ms
 from kgm.simulation.plan.expressions import without_lasting_expressions
 from kgm.simulation.plan.played_settings import broker_settings_of
-from kgm.simulation.plan.settled import only_loses_one
+from kgm.simulation.plan.settled import has_room_for_restarts, only_loses_one
 from kgm.simulation.plan.starting_group import StartingGroup, starting_group_of
 from kgm.simulation.play.client_profiles import LONGEST_START_MS
 from kgm.simulation.play.draw import Draw
@@ -167,6 +167,7 @@ class Simulation:
         slack_ms = self._interval_ms(shortest_ms) + LONGEST_START_MS + _SPARE_MS
         return (
             group.all_static
+            and has_room_for_restarts(group, self.settings)
             and not (plan.scale_in or plan.remove or plan.scale_out or plan.remove_first)
             and plan.longest_restart_ms + slack_ms < shortest_ms
         )

@@ -388,7 +388,7 @@ def test_the_limit_of_the_group_refuses_newcomers():
     scenario = predict(group, scale_out=2, settings={"group.max.size": "4"})
     assert scenario.typical.refused_joins == 1
     assert len(scenario.typical.final_assignment) == 4
-    assert any("refused" in caveat for caveat in scenario.caveats)
+    assert any("the group is full and refuses" in caveat for caveat in scenario.caveats)
 
 
 def test_a_streams_application_whose_tasks_are_unknown_is_played_as_long_as_none_of_them_moves():

@@ -119,7 +119,7 @@ PLAN_OPTIONS: Final[Mapping[str, PlanOption]] = {
         "or threads of Kafka Streams.",
     ),
     "retry_every_ms": _row(
-        _DURATION, "--retry-every", help="Time until a process that a consumer group refused is started again (never).",
+        _DURATION, "--retry-every", help="Time until a process that the group refused is started again (never).",
     ),
     "migrate": _row(_FLAG, "--migrate", help="Members of a classic group return with the consumer protocol."),
     "remove_first": _row(

@@ -67,7 +67,9 @@ def full_group(facts: GroupFacts) -> Iterator[Finding]:
     size = len(facts.group.members)
     if facts.max_size is not None and size >= facts.max_size:
         yield facts.finding(
-            "group-full", Severity.WARNING, "the group is full: the next member is refused with GROUP_MAX_SIZE_REACHED",
+            "group-full", Severity.WARNING,
+            "the group is full: the next member is refused with GROUP_MAX_SIZE_REACHED, and so is a static member that "
+            "restarts, until its session ends",
             f"{many(size, 'member')}, and the broker allows {facts.max_size}", run=("describe",),
         )  # fmt: skip
 

@@ -96,11 +96,11 @@ class PlanOptions:
     other_versions: versions that the broker may have as well; if they behave differently, the prediction is not exact.
     heartbeat_interval_ms: of classic clients, which no Kafka API returns; None: probably Kafka's default of 3 s.
     scale_out_every_ms: from one new member to the next. target_size: how many members there will be, for the what-if of
-    a broker that waits for them (`WhatIf.standby`). retry_every_ms: how long after the broker has refused a process of
-    a consumer group a supervisor starts it again; None: it stays away. migrate: members of a classic group that bounce
-    come back with the consumer protocol (KIP-848). remove_first: an operator removes the members of a batch with one
-    LeaveGroup once they have stopped; they start again when the group is stable without them, but not before the
-    restart time has passed."""
+    a broker that waits for them (`WhatIf.standby`). retry_every_ms: how long after the broker has refused a process a
+    supervisor starts it again; None: it stays away. migrate: members of a classic group that bounce come back with the
+    consumer protocol (KIP-848). remove_first: an operator removes the members of a batch with one LeaveGroup once they
+    have stopped; they start again when the group is stable without them, but not before the restart time has
+    passed."""
 
     rolling: Rolling | None = None
     order: MemberOrder = MemberOrder.NAMED

@@ -13,6 +13,20 @@ from kgm.simulation.plan.starting_group import StartingGroup
 _SORTING = frozenset(("range", "roundrobin"))
 
 
+def size_limit(group: StartingGroup, settings: BrokerSettings) -> int:
+    """How many members the broker lets into the group."""
+    is_consumer = group.protocol is GroupProtocol.CONSUMER
+    return settings.group_consumer_max_size if is_consumer else settings.group_max_size
+
+
+def has_room_for_restarts(group: StartingGroup, settings: BrokerSettings) -> bool:
+    """Whether static members that restart are let in. The next process of one has another member id, so that it counts
+    as one more member until it has replaced the last one (`acceptJoiningMember` and `throwIfConsumerGroupIsFull` in
+    GroupMetadataManager)."""
+    counts_once = group.protocol is GroupProtocol.CONSUMER and settings.behavior.counts_static_members_once
+    return counts_once or len(group.members) < size_limit(group, settings)
+
+
 def only_loses_one(group: StartingGroup, plan: Plan, settings: BrokerSettings, *, notices_within_ms: int) -> bool:
     """Whether all that happens is that one member goes, and the others learn of it and are assigned once. (A draw in
     which they are assigned more often does not qualify.) All have the same assignor, whichever member leads, and see
@@ -24,6 +38,8 @@ def only_loses_one(group: StartingGroup, plan: Plan, settings: BrokerSettings, *
     is_alone = not (plan.bounce or plan.remove or plan.scale_out or plan.migrate or settings.plans.of(group.group_id))
     in_time = all(notices_within_ms < min(one.session_timeout_ms, one.rebalance_timeout_ms) for one in others)
     if len(gone) != 1 or not others or not is_alone or not in_time or group.unknown_assignor is not None:
+        return False
+    if len(others) > size_limit(group, settings):  # the limit was lowered
         return False
     if group.protocol is GroupProtocol.CONSUMER:
         are_listed = all(member.listed is not None for member in group.members) and group.listing_capacity is not None

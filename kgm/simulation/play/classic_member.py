@@ -22,7 +22,8 @@ from kgm.protocol.subscription import NO_GENERATION, PROTOCOL_TYPE
 from kgm.simulation.plan.bounce_plan import Stop
 from kgm.simulation.plan.client_library import KEEPING, STICKY, Library
 from kgm.simulation.plan.starting_group import StartingMember
-from kgm.simulation.play.client_profiles import ClientProfile
+from kgm.simulation.play.client_profiles import ClientProfile, Span
+from kgm.simulation.play.draw import FULL_FOR_NOW, TRIES_UNTIL_THERE_IS_ROOM
 from kgm.simulation.play.leader import assignments, encode_sticky_data
 from kgm.simulation.play.scripted_member import LifecyclePhase, ScriptedMember
 from kgm.simulation.play.timing import heartbeat_period_ms
@@ -64,6 +65,8 @@ class ScriptedClassicMember(ScriptedMember):
         #: When it knows the topics that it subscribes to, and whether it has asked for those of the others.
         self.knows_topics_at_ms = float("-inf")
         self.has_led = False
+        #: Whether the group had no room for it, in this life.
+        self.is_refused = False
         #: Whether it leads the current generation, and has left out topics that it did not know.
         self.has_left_out = False
 
@@ -155,11 +158,24 @@ class ScriptedClassicMember(ScriptedMember):
                 self._join_soon(0)
             case ErrorCode.FENCED_INSTANCE_ID:
                 self._fenced()
+            case ErrorCode.GROUP_MAX_SIZE_REACHED if self.world.observer.expects_room():
+                if self.profile.full_retry_ms is not None:
+                    self._try_until_there_is_room(self.profile.full_retry_ms)
+                else:
+                    self._end_refused(FULL_FOR_NOW)
             case code if code in _REFUSALS:
-                self.world.refuse(self, f"JoinGroup is refused with {error_name(code)}")
-                self._die()
+                self._end_refused(f"JoinGroup is refused with {error_name(code)}")
             case code:
                 raise AssertionError(f"JoinGroup answered with {error_name(code)}")
+
+    def _try_until_there_is_room(self, retry_ms: Span) -> None:
+        first_ms, every_ms = retry_ms
+        if self.is_refused:
+            self._join_soon(every_ms, at_once=True)
+            return
+        self.is_refused = True
+        self.world.refuse(self, TRIES_UNTIL_THERE_IS_ROOM)
+        self._join_soon(first_ms * self.chance.random(), at_once=True)
 
     def _joined(self, response: JoinGroupResponse) -> None:
         """SyncGroup follows; the leader's contains the assignments of all members."""

@@ -37,7 +37,9 @@ class ClientProfile:
     In a consumer group: names_itself_when_closed: when a static member is closed, it announces with its instance id
     that it will return; without the id the broker refuses this, and the member owns its partitions until its session
     ends. retries_ms: the first and the longest wait before a process that the broker refuses (UNRELEASED_INSTANCE_ID)
-    tries again, each wait twice as long as the one before; None: the refusal ends it."""
+    tries again, each wait twice as long as the one before; None: the refusal ends it.
+    In a classic group: full_retry_ms: the longest wait before a process for which the group has no room tries again,
+    and each later wait; None: the refusal ends it, or kgm does not know better."""
 
     library: Library
     join_version: int
@@ -60,6 +62,7 @@ class ClientProfile:
     topics_ms: Span | None = None
     names_itself_when_closed: bool = True
     retries_ms: Span | None = None
+    full_retry_ms: Span | None = None
 
 
 JAVA = ClientProfile(
@@ -94,6 +97,8 @@ LIBRDKAFKA = ClientProfile(
     beats_while_syncing=False,
     sends_generation_when_eager=False,
     leaves_after_last_revocation=True,
+    # Measured with librdkafka 2.x: 0.05 and 2.9 s after the first refusal, then every 2 s.
+    full_retry_ms=(3_000.0, 2_000.0),
 )
 
 

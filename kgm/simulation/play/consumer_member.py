@@ -12,7 +12,7 @@ from kgm.protocol.messages.consumer_group_heartbeat_request import ConsumerGroup
 from kgm.protocol.messages.consumer_group_heartbeat_response import ConsumerGroupHeartbeatResponse
 from kgm.simulation.plan.bounce_plan import GroupProtocol
 from kgm.simulation.plan.member_ids import new_consumer_member_id
-from kgm.simulation.play.draw import TRIES_AGAIN
+from kgm.simulation.play.draw import FULL_FOR_NOW, TRIES_AGAIN
 from kgm.simulation.play.scripted_member import LifecyclePhase, ScriptedMember
 from kgm.simulation.play.timing import HEARTBEAT_LATE_MS
 
@@ -166,6 +166,8 @@ class ScriptedConsumerMember(ScriptedMember):
                 self._fenced()
             case ErrorCode.UNRELEASED_INSTANCE_ID if self.profile.retries_ms is not None:
                 self._join_again(*self.profile.retries_ms)
+            case ErrorCode.GROUP_MAX_SIZE_REACHED if self.world.observer.expects_room():
+                self._end_refused(FULL_FOR_NOW)
             case (
                 (
                     ErrorCode.UNRELEASED_INSTANCE_ID
@@ -176,9 +178,7 @@ class ScriptedConsumerMember(ScriptedMember):
                 )
                 as code
             ):
-                self.world.refuse(self, f"the heartbeat to join is refused with {error_name(code)}")
-                self._die()
-                self.world.observer.start_refused(self)
+                self._end_refused(f"the heartbeat to join is refused with {error_name(code)}")
             case code:
                 raise AssertionError(f"ConsumerGroupHeartbeat answered with {error_name(code)}")
 

@@ -17,6 +17,10 @@ SILENT_CLOSE = "shuts down without leaving the group: librdkafka does not leave 
 
 #: What happens to a process whose library keeps trying until the broker lets it in.
 TRIES_AGAIN = "the heartbeat to join is refused with UNRELEASED_INSTANCE_ID; it tries again on its own"
+#: What happens to a process for which the group has no room before the session of a stopped process ends: what its
+#: library does then, or that this ends it.
+TRIES_UNTIL_THERE_IS_ROOM = "JoinGroup is refused with GROUP_MAX_SIZE_REACHED; it tries again on its own"
+FULL_FOR_NOW = "it is refused with GROUP_MAX_SIZE_REACHED, although a session will end"
 
 
 def stable_with(members: int) -> str:

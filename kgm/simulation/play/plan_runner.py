@@ -407,6 +407,9 @@ class PlanRunner:
             assert isinstance(member, ScriptedMember)
             self._schedule(self.plan.retry_every_ms, self._restart, member)
 
+    def expects_room(self) -> bool:
+        return bool(self.lingering)
+
     def timer_expired(self) -> None:
         """Check whether the session of a stopped process has ended. In a consumer group the records show that."""
         engine, group_id = self.world.engine, self.group.group_id

@@ -264,6 +264,12 @@ class ScriptedMember(abc.ABC):
         self._release()
         self._end(LifecyclePhase.DEAD)
 
+    def _end_refused(self, detail: str) -> None:
+        """End because the broker does not let it join; a supervisor may start it again."""
+        self.world.refuse(self, detail)
+        self._die()
+        self.world.observer.start_refused(self)
+
     def _end(self, phase: LifecyclePhase) -> None:
         self._stop_heartbeats()
         self._cancel_next_action()

@@ -108,7 +108,10 @@ class WorldObserver(Protocol):
         members took over in the same batch of records."""
 
     def start_refused(self, member: Client) -> None:
-        """The broker refused to let a process join a consumer group, and the process has ended."""
+        """The broker refused to let a process join, and the process has ended."""
+
+    def expects_room(self) -> bool:
+        """Whether the group will lose a member: the session of a stopped process has yet to end."""
 
 
 class CoordinatorWatcher(Protocol):
@@ -129,6 +132,8 @@ class Unobserved:
     def group_recorded(self) -> None: ...
     def members_removed(self, member_ids: Sequence[str], replaced: frozenset[str]) -> None: ...
     def start_refused(self, member: Client) -> None: ...
+    def expects_room(self) -> bool:
+        return False
 
 
 class World:

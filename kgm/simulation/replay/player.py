@@ -267,6 +267,9 @@ class Replay:
         assert isinstance(member, ScriptedMember)
         self.world.clock.after(_RETRY_MS, self._start_again, member, member.life)
 
+    def expects_room(self) -> bool:
+        return False  # the recorded processes had room
+
     def _start_again(self, member: ScriptedMember, life: int) -> None:
         if member.life == life:
             member.start()

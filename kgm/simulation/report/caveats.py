@@ -12,10 +12,11 @@ from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan, Stop
 from kgm.simulation.plan.client_library import HEARTBEAT_INTERVAL_MS, Library, longest_heartbeat_interval_ms
 from kgm.simulation.plan.expressions import may_be_dropped
 from kgm.simulation.plan.starting_group import StartingGroup
-from kgm.simulation.play.draw import SILENT_CLOSE, TRIES_AGAIN, Draw
+from kgm.simulation.play.draw import FULL_FOR_NOW, SILENT_CLOSE, TRIES_AGAIN, TRIES_UNTIL_THERE_IS_ROOM, Draw
 from kgm.text.braces import as_list
+from kgm.text.names import in_order
 from kgm.text.shell import shell_word
-from kgm.text.wording import many, typed
+from kgm.text.wording import many, some, typed
 
 #: The most ids that a suggested command names.
 _MOST_IDS = 5
@@ -44,6 +45,7 @@ def caveats(
     """is_certain: whether all members are back so early that no other member notices."""
     timing = _timing(group, plan, draws, is_certain=is_certain)
     texts: list[str] = []
+    texts += _without_room(plan, draws)
     if group.protocol is GroupProtocol.CONSUMER or plan.migrate:
         texts += _refused(group, plan, settings, draws)
         if not settings.behavior.has_compared_consumer_groups:
@@ -228,8 +230,6 @@ def _open(group: StartingGroup, draws: Sequence[Draw]) -> list[str]:
             "who gets which partition depends on the order of a Go map, which differs from run to run, in "
             f"{group.assignor} of franz-go and sarama"
         )
-    if any(draw.refused_joins for draw in draws) and group.protocol is GroupProtocol.CLASSIC:
-        texts.append("a refused member is assumed to stay away, although a client may try again")
     return texts
 
 
@@ -302,6 +302,31 @@ def _clients(group: StartingGroup, plan: Plan, draws: Sequence[Draw]) -> list[st
     has_librdkafka = any(member.library is Library.LIBRDKAFKA for member in group.members)
     if is_cooperative(group.assignor) and has_librdkafka and not are_alike:
         texts.append("members subscribe to different topics: librdkafka leaders have been seen to crash in such groups")
+    return texts
+
+
+def _without_room(plan: Plan, draws: Sequence[Draw]) -> list[str]:
+    """Which members the group has no room for, and what follows."""
+    events = [event for draw in draws for event in draw.timeline if event.event == "refused"]
+    texts = []
+    for_now = in_order({event.member or "" for event in events if event.detail == FULL_FOR_NOW})
+    if for_now and plan.retry_every_ms is None:
+        texts.append(
+            f"the group is full: {some(for_now)} cannot join before a session ends (GROUP_MAX_SIZE_REACHED), and "
+            "clients treat that as fatal. A process that is started again later joins then, and causes another "
+            "rebalance (--retry-every: how often it is started again)"
+        )
+    trying = in_order({event.member or "" for event in events if event.detail == TRIES_UNTIL_THERE_IS_ROOM})
+    if trying:
+        texts.append(
+            f"the group is full: {some(trying)} cannot join before a session ends (GROUP_MAX_SIZE_REACHED), and "
+            "librdkafka tries again until then"
+        )
+    lasting = in_order(
+        {event.member or "" for event in events if "MAX_SIZE" in event.detail}.difference(for_now, trying)
+    )
+    if lasting:
+        texts.append(f"the group is full and refuses {some(lasting)} (GROUP_MAX_SIZE_REACHED)")
     return texts
 
 

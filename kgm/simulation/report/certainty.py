@@ -45,6 +45,12 @@ class Doubts:
     def is_exact(self) -> bool:
         return not self.depends and self.misfit is None and not self.moves_are_open
 
+    def with_late_returns(self, count: int) -> "Doubts":
+        """The same if, in addition, this many processes may each come back later."""
+        if not count:
+            return self
+        return replace(self, depends=True, moves_are_open=True, rejoins=self.rejoins + count)
+
     def widened(self, ranges: Ranges) -> Ranges:
         """The ranges, widened by what is known about the libraries."""
         generations, rebalances = ranges.generations, ranges.rebalances

@@ -10,6 +10,7 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
+from tests.cli.runner import kgm
 from tests.kafka.members import RdMembers, wait_settled
 from tests.kafka.records import produce
 from tests.server.clients.served_group import group, now_ms, session_end_ms, wait_heartbeats
@@ -68,6 +69,24 @@ def test_a_static_member_that_crashed_comes_back_without_a_rebalance(cluster):
         assert again.wait_assigned(3) == owned
         assert group(server).generation == generation
         assert [e for e in b.events[seen_by_b:] if e.kind in ("revoked", "lost", "assigned")] == []
+
+
+def test_a_static_member_tries_until_a_full_group_has_room(cluster):
+    """As the simulation plays it: the next process of a member is one too many until the last one is gone."""
+    server = cluster(group_max_size=2)
+    with RdMembers(server.bootstrap) as members:
+        a, _ = static_pair(members, assignor="range", session_timeout_ms=60_000)
+        until(lambda: group(server).state == "Stable", "the group is not stable", 20)
+        before, owned = group(server), a.assignment
+        a.close()
+        again = members.start(group="g", topics=["t"], instance_id="a", assignor="range", session_timeout_ms=60_000)
+        until(lambda: len(again.of_kind("error")) > 1, "it is not refused again", 60)
+        assert group(server).generation == before.generation
+        flags = ("--yes", "--assume-stopped", "--guard-window", "0s")
+        done = kgm("remove-members", "g", "-i", "a", "-b", server.bootstrap, *flags)
+        assert (done.code, "it rejoined as member a-" in done.out) == (7, True), str(done)
+        assert again.wait_assigned(3) == owned
+        assert 1 <= group(server).generation - before.generation <= 2
 
 
 def test_dynamic_members_rebalance_when_one_comes_and_when_one_leaves(cluster):
