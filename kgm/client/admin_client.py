@@ -28,7 +28,6 @@ from kgm.client.transport.bootstrap import parse_bootstrap
 from kgm.client.transport.brokers import TAKEOVER_S, BrokerNode, Brokers
 from kgm.client.transport.connection import BrokerConnection, Plaintext, Security
 from kgm.client.transport.deadline import Deadline
-from kgm.client.transport.parallel import run_parallel
 from kgm.model.broker_version import BrokerVersion
 from kgm.model.errors import BrokerError, DecodeError, KgmError, UnreachableError
 from kgm.model.snapshot import GroupSnapshot
@@ -124,21 +123,20 @@ class AdminClient:
         """The groups of all brokers, asked in parallel. states and types: match any of these, ignoring case; empty
         means all.
 
-        A broker that does not answer is an error in the listing; raises KgmError if none answers."""
-        from kgm.client.group_listing import Listing
+        A broker that does not answer until 90 % of the time left is over is an error in the listing; raises KgmError if
+        none answers."""
+        from kgm.client.group_listing import Listing, list_everywhere
 
         wanted_states, wanted_types = {s.lower() for s in states}, {t.lower() for t in types}
-        deadline = self.deadline.part(0.9)
-        tasks = {broker: self._list_task(broker, wanted_states, wanted_types, deadline) for broker in self._all()}
-        results = run_parallel(tasks, deadline, "a broker")
-        errors = tuple(result for result in results.values() if isinstance(result, KgmError))
-        if errors and len(errors) == len(results):
+        if not self.brokers.brokers():
+            self.brokers.start(self.deadline)
+        by_broker, errors = list_everywhere(self.brokers, wanted_states, wanted_types, self.deadline.part(0.9))
+        if errors and not by_broker:
             raise errors[0]
         listed: dict[str, ListedGroup] = {}
-        for broker, result in results.items():
-            if not isinstance(result, KgmError):
-                self.brokers.remember_listed([group.group_id for group in result], broker, also_listed=listed)
-                listed.update((group.group_id, group) for group in result)
+        for broker, rows_of in by_broker.items():
+            self.brokers.remember_listed([group.group_id for group in rows_of], broker, also_listed=listed)
+            listed.update((group.group_id, group) for group in rows_of)
         self._listed_as_classic |= {group.group_id for group in listed.values() if group.type == "classic"}
         rows = self._with_states(list(listed.values())) if wanted_states else list(listed.values())
         # Old brokers do not filter; filtering again changes nothing for the others.
@@ -148,7 +146,7 @@ class AdminClient:
             if (not wanted_states or (row.state or "").lower() in wanted_states)
             and (not wanted_types or (row.type or "classic") in wanted_types)
         ]
-        return Listing(groups=tuple(sorted(matching, key=lambda row: row.group_id)), errors=errors)
+        return Listing(groups=tuple(sorted(matching, key=lambda row: row.group_id)), errors=tuple(errors))
 
     def name_similar_groups(self, errors: Iterable[KgmError]) -> None:
         """Add a suggestion for the group probably meant to errors about a missing group. Raises nothing."""
@@ -158,7 +156,8 @@ class AdminClient:
         from kgm.text.names import closest
 
         try:
-            known = [row.group_id for row in self.list_groups().groups]
+            with self.brokers.in_a_hurry():
+                known = [row.group_id for row in self.list_groups().groups]
         except KgmError:
             return  # not an error: only the suggestion is missing
         for error in missing:
@@ -167,23 +166,6 @@ class AdminClient:
                 error.facts = (*error.facts, f"did you mean {meant!r}?")
             else:
                 error.facts = (*error.facts, _NO_GROUP_YET)
-
-    def _all(self) -> tuple[BrokerNode, ...]:
-        brokers = self.brokers.brokers()
-        if not brokers:
-            self.brokers.start(self.deadline)
-            brokers = self.brokers.brokers()
-        return brokers
-
-    def _list_task(
-        self, broker: BrokerNode, states: set[str], types: set[str], deadline: Deadline
-    ) -> Callable[[], list[ListedGroup]]:
-        from kgm.client.group_listing import list_groups
-
-        def ask(connection: BrokerConnection) -> list[ListedGroup]:
-            return list_groups(connection, states, types, deadline)
-
-        return lambda: self.brokers.on_broker(broker, ask, deadline)
 
     def _with_states(self, rows: list[ListedGroup]) -> list[ListedGroup]:
         """Fill in the states that old brokers leave out of their listings."""

@@ -136,6 +136,14 @@ def is_temporary(error: KgmError) -> bool:
     return isinstance(error, UnreachableError) or error.kafka_error in RETRIABLE
 
 
+def is_retriable(result: object) -> bool:
+    """Whether this is an error after which kgm asks again within the same command: nobody was reached, or what was
+    reached refused for the moment."""
+    if isinstance(result, (LostError, ConnectError)):
+        return True
+    return isinstance(result, KgmError) and result.kafka_error in RETRIABLE
+
+
 def not_mentioned(group_id: str, broker: str) -> BadAnswerError:
     """The error for a group that is missing from a response."""
     return BadAnswerError(f"the response of broker {broker} does not contain group {group_id!r}", group_id=group_id)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from kgm.client.failures import from_code
+from kgm.client.failures import ConnectError, LostError, from_code, is_retriable
+from kgm.client.transport.brokers import TAKEOVER_S, BrokerNode, Brokers
 from kgm.client.transport.connection import BrokerConnection
 from kgm.client.transport.deadline import Deadline
-from kgm.model.errors import KgmError
+from kgm.model.errors import KgmError, UnreachableError
 from kgm.protocol.apis import ApiKey
 
 _STATE_FILTER, _TYPE_FILTER = 4, 5
@@ -34,6 +36,59 @@ class Listing:
 
     groups: tuple[ListedGroup, ...]
     errors: tuple[KgmError, ...]
+
+
+def list_everywhere(
+    brokers: Brokers, states: set[str], types: set[str], deadline: Deadline
+) -> tuple[dict[BrokerNode, list[ListedGroup]], list[KgmError]]:
+    """(what each broker of the cluster listed last, why others could not be listed); all are asked at the same time.
+
+    A broker that is not reached, or refuses for the moment, is asked again until the deadline, or until the cluster's
+    metadata no longer has it: a broker that has died stays there until its session ends. Then all are asked once more,
+    because the groups of that broker have moved to those that had answered before. states, types: as in
+    `list_groups`."""
+
+    def task(broker: BrokerNode) -> Callable[[], list[ListedGroup]]:
+        return lambda: brokers.on_broker(broker, lambda one: list_groups(one, states, types, deadline), deadline)
+
+    listed: dict[BrokerNode, list[ListedGroup]] = {}
+    errors: dict[BrokerNode, KgmError] = {}
+
+    def ask(nodes: Iterable[BrokerNode]) -> None:
+        for broker, answer in brokers.ask_each({one: task(one) for one in nodes}, deadline, "a broker").items():
+            errors.pop(broker, None)
+            if isinstance(answer, KgmError):
+                errors[broker] = answer
+            else:
+                listed[broker] = answer
+
+    ask(brokers.brokers())
+    attempt = 0
+    while any(map(is_retriable, errors.values())) and brokers.may_ask_again(deadline, attempt):
+        attempt += 1
+        try:
+            brokers.metadata((), deadline)
+        except (ConnectError, LostError):
+            continue  # nobody answers right now: perhaps a restart
+        current = brokers.brokers()
+        for gone in (listed.keys() | errors.keys()).difference(current):
+            listed.pop(gone, None)
+            errors.pop(gone, None)
+        ask(one for one in current if one not in listed or is_retriable(errors.get(one)))
+        if not any(map(is_retriable, errors.values())):
+            deadline.sleep(TAKEOVER_S)
+            ask(current)
+    return listed, [_error_in_vain(broker, error, deadline) for broker, error in errors.items()]
+
+
+def _error_in_vain(broker: BrokerNode, error: KgmError, deadline: Deadline) -> KgmError:
+    """The error of a broker that was asked until the deadline if it can be asked again; otherwise its answer."""
+    if not is_retriable(error) or isinstance(error, UnreachableError):
+        return error
+    return UnreachableError(
+        f"broker {broker.address} did not list its groups within {deadline.budget_ms} ms",
+        facts=(f"last: {error.message}", *error.facts), hint="try a longer --timeout", kafka_error=error.kafka_error,
+    )  # fmt: skip
 
 
 def list_groups(

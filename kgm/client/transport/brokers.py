@@ -1,18 +1,28 @@
 """The brokers of a cluster: who they are, open connections to them, and who coordinates which group.
 
 Every request goes through `on_any`, `on_broker` or `on_coordinators`; the last retries until the deadline while a
-coordinator moves, loads or is down, and asks different brokers at the same time."""
+coordinator moves, loads or is down, and asks different brokers at the same time. So does `group_listing`, with
+every broker."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from operator import methodcaller
 from typing import TypeVar
 
-from kgm.client.failures import MOVED, RETRIABLE, ConnectError, LostError, OtherClusterError, from_code, not_mentioned
+from kgm.client.failures import (
+    MOVED,
+    ConnectError,
+    LostError,
+    OtherClusterError,
+    from_code,
+    is_retriable,
+    not_mentioned,
+)
 from kgm.client.transport.bootstrap import Address
 from kgm.client.transport.connection import BrokerConnection, Security
 from kgm.client.transport.deadline import Deadline
@@ -188,6 +198,22 @@ class Brokers:
         self.is_hurried = False
         self._silent.clear()
 
+    @contextmanager
+    def in_a_hurry(self) -> Iterator[None]:
+        """Hurry in this block: for callers that ask again later anyway."""
+        self.hurry()
+        try:
+            yield
+        finally:
+            self.take_time()
+
+    def may_ask_again(self, deadline: Deadline, attempt: int) -> bool:
+        """Wait before what was refused or lost is asked for again; attempt: as in `backoff`. Returns whether there is
+        time for that; False at once in a hurry."""
+        if not self.is_hurried:
+            deadline.back_off(backoff(attempt))
+        return not self.is_hurried and not deadline.expired
+
     def ask_each(
         self, tasks: Mapping[BrokerNode, Callable[[], T]], deadline: Deadline, what: str
     ) -> dict[BrokerNode, T | KgmError]:
@@ -320,16 +346,14 @@ class Brokers:
         while True:
             round_of = self._one_round(pending, ask, deadline)
             done.update(round_of)
-            pending = [group_id for group_id in pending if _is_retriable(round_of[group_id])]
+            pending = [group_id for group_id in pending if is_retriable(round_of[group_id])]
             self.forget_coordinators(group_id for group_id in pending if _may_have_moved(round_of[group_id]))
             for group_id in pending:  # a broker's error explains more than the timeout that came last
                 self._refused_at[group_id] = time.monotonic()
                 error = round_of[group_id]
                 if isinstance(error, KgmError) and (error.kafka_error or group_id not in broker_errors):
                     broker_errors[group_id] = error
-            if pending and not self.is_hurried:
-                trying.back_off(backoff(attempt))
-            if not pending or trying.expired or self.is_hurried:
+            if not pending or not self.may_ask_again(trying, attempt):
                 break
             attempt += 1
         if not pending:
@@ -433,12 +457,6 @@ def _find_coordinators(
         broker = BrokerNode(one.node_id, Address(one.host, one.port))
         results[group_id] = result(group_id, one.error_code, one.error_message, broker)
     return results
-
-
-def _is_retriable(result: object) -> bool:
-    if isinstance(result, (LostError, ConnectError)):
-        return True
-    return isinstance(result, KgmError) and result.kafka_error in RETRIABLE
 
 
 def _may_have_moved(result: object) -> bool:

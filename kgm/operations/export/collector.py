@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
@@ -85,7 +86,9 @@ class GroupCollector:
         self._log_unread_because, self._has_read_log = None, False
         try:
             all_groups = not request.names and request.pattern is None
-            selection = select_groups(self.cluster, request.names, request.pattern, all_groups=all_groups)
+            # A broker that has just died is asked again by the next collection, if there is one.
+            with nullcontext() if request.is_once else self.cluster.brokers.in_a_hurry():
+                selection = select_groups(self.cluster, request.names, request.pattern, all_groups=all_groups)
             errors += selection.errors
             unseen = selection.unseen
             if unseen is not None and not selection.group_ids and not errors:

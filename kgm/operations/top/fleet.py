@@ -147,7 +147,8 @@ class Fleet:
         self.cluster.renew(budget_ms)
         now_ms = self._now_ms()
         if self._listed_at_ms is None or now_ms - self._listed_at_ms >= _LISTING_MS:
-            self._list(now_ms)
+            with self.cluster.brokers.in_a_hurry():  # the rounds are what asks again
+                self._list(now_ms)
         began_s, share_s = self._cpu_clock(), self._request.round_ms / 1000 * _SHARE
         is_bounded = not self.is_filling  # groups never read before are read as soon as possible
         self._log.read(
