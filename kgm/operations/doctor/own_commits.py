@@ -1,14 +1,17 @@
 """How often owners commit that committed nothing between two descriptions: by the log of their group, as the guard of
-removals tells it. A member that commits every 30 seconds is not stalled because nothing came from it in 6."""
+removals tells it. A member that commits every 30 seconds is not stalled because nothing came from it in 6.
+
+The guard asks for signs of life, and takes what a transaction wrote for one, even if it was aborted. Here only what
+moved the offsets counts: an owner whose transactions all fail is stalled."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from kgm.client import AdminClient
-from kgm.client.offsets_topic.member_activity import ActivityRecord, GroupActivity
+from kgm.client.offsets_topic.member_activity import ActivityRecord, CommitRecord, GroupActivity
 from kgm.model.assignment import Partitions
 from kgm.model.snapshot import GroupSnapshot, OffsetSnapshot
 from kgm.model.work import STREAMS_ASSIGNOR
@@ -64,7 +67,7 @@ class OwnCommitsQueries:
         if not silent:
             return {}
         found, why = self._read(group, silent)
-        unknown = [one for one in silent if one not in found or found[one].last_ms is None]
+        unknown = [one for one in silent if found.get(one, OwnCommits()) == OwnCommits()]
         untold = [one for one in unknown if not OwnCommits().are_overdue(group, window_ms, now_ms)]
         if untold:
             usual, least = show_duration(_STREAMS_INTERVAL_MS), show_duration(SILENT_INTERVALS * _STREAMS_INTERVAL_MS)
@@ -82,18 +85,38 @@ class OwnCommitsQueries:
         self._logs_read += 1
         activity = GroupActivity(self.cluster, group.group_id)
 
-        def told(records: Sequence[ActivityRecord]) -> Mapping[str, OwnCommits]:
-            return {
-                owner: OwnCommits(*commit_interval(rows[0].member_id or "", _partitions(rows), records))
-                for owner, rows in silent.items()
-            }
+        def told(records: Sequence[ActivityRecord]) -> dict[str, OwnCommits]:
+            committed = [*_committed(records)]
+            return {owner: OwnCommits(*_interval(rows, committed)) for owner, rows in silent.items()}
 
         def is_enough(records: Sequence[ActivityRecord]) -> bool:
             intervals = [one.interval for one in told(records).values()]
             return all(interval is not None and interval.commits >= ENOUGH_COMMITS for interval in intervals)
 
         records = activity.read_back(is_enough, self.cluster.deadline.part(LOG_SHARE))
-        return told(records), activity.unreadable_because or "the group's log does not show how often it commits"
+        found = told(records)
+        if is_streams(group):  # no default of theirs says how often transactions are tried that are never committed
+            for owner, one in found.items():
+                if one.interval is None:
+                    found[owner] = one._replace(interval=_interval(silent[owner], records)[0])
+        return found, activity.unreadable_because or "the group's log does not show how often it commits"
+
+
+def _committed(records: Sequence[ActivityRecord]) -> Iterator[ActivityRecord]:
+    """The records, without offsets of transactions that are open or were aborted; those of committed transactions at
+    the time of the marker, from which on they count."""
+    for record in records:
+        if not isinstance(record, CommitRecord):
+            yield record
+        elif record.committed_ms is not None:
+            yield replace(record, at_ms=record.committed_ms)
+
+
+def _interval(
+    rows: Sequence[OffsetSnapshot], records: Sequence[ActivityRecord]
+) -> tuple[CommitInterval | None, int | None]:
+    """See `commit_interval`. rows: the partitions of one owner."""
+    return commit_interval(rows[0].member_id or "", _partitions(rows), records)
 
 
 def _partitions(rows: Sequence[OffsetSnapshot]) -> Partitions:

@@ -3,16 +3,22 @@ for the guard of removals (docs/guard.md)."""
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 
 import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
 
-from kgm.client.offsets_topic.member_activity import CommitRecord
+from kgm.client import connect
+from kgm.client.lag_times import latest_commits
+from kgm.client.offsets_topic.member_activity import CommitRecord, GroupActivity
 from kgm.operations.doctor.activity import silent_owners
 from kgm.operations.doctor.group_facts import GroupFacts
 from kgm.operations.doctor.own_commits import OwnCommits, OwnCommitsQueries
 from kgm.operations.removal.liveness import CommitInterval
+from kgm.server import serve_in_thread
 from tests.operations.doctor.test_checks import HEALTHY, NOW, found, offset
+from tests.waiting import until
 
 WINDOW_MS = 6_000
 BEFORE = replace(HEALTHY, offsets=(offset(0, 5), offset(1), offset(2, owner="seat-2"), offset(3, owner="seat-2")))
@@ -100,3 +106,62 @@ def test_the_interval_comes_from_the_log(monkeypatch, log, interval_ms, skipped)
     for one in queries.skipped:
         assert (one.checks, one.is_optional) == (("stalled-owner",), True)
         assert "--window 2m30s" in one.why
+
+
+# -- real transactions
+
+
+@pytest.fixture
+def transactions():
+    """Ends a number of transactions of group g, each with an offset of t[0]; then the client of the broker."""
+    with serve_in_thread(topics={"t": 1}) as server, connect(server.bootstrap) as cluster:
+        producer = Producer({"bootstrap.servers": server.bootstrap, "transactional.id": "p"})
+        producer.init_transactions(30)
+        consumer = Consumer({"bootstrap.servers": server.bootstrap, "group.id": "g"})
+
+        def run(number, *, is_committed):
+            for offset_ in range(number):
+                producer.begin_transaction()
+                producer.send_offsets_to_transaction(
+                    [TopicPartition("t", 0, offset_)], consumer.consumer_group_metadata(), 30
+                )
+                (producer.commit_transaction if is_committed else producer.abort_transaction)(30)
+                time.sleep(0.01)  # records of the next millisecond
+
+        yield cluster, run
+        consumer.close()
+
+
+def records_of(cluster, number):
+    """The group's commits, once the transactions of this number have ended."""
+
+    def read():
+        return GroupActivity(cluster, "g").read_back(lambda _: False, cluster.deadline)
+
+    return until(read, "they have not ended", accept=lambda rows: [one.is_open for one in rows] == [False] * number)
+
+
+def test_transactions_that_are_aborted_again_and_again_commit_nothing(transactions):
+    cluster, run = transactions
+    run(5, is_committed=True)
+    run(12, is_committed=False)
+    (last_ms,) = latest_commits(records_of(cluster, 17)).values()
+    silent = {"seat-1": [offset(0)]}
+    commits = OwnCommitsQueries(cluster).of(HEALTHY, silent, 1, NOW)["seat-1"]
+    assert (commits.last_ms, commits.interval.commits) == (last_ms, 5)
+    missed_ms = 5 * commits.interval.longest_ms
+    assert commits.are_overdue(HEALTHY, 1, last_ms + missed_ms)
+    assert not commits.are_overdue(HEALTHY, 1, last_ms + missed_ms - 1)
+
+
+def test_a_streams_application_that_only_aborts_is_held_to_how_often_it_does(transactions):
+    """Its default interval is 100 ms with transactions, not 30 s."""
+    cluster, run = transactions
+    run(12, is_committed=False)
+    records_of(cluster, 12)
+    group = replace(HEALTHY, **STREAMS)
+    queries = OwnCommitsQueries(cluster)
+    commits = queries.of(group, {"seat-1": [offset(0)]}, WINDOW_MS, NOW)["seat-1"]
+    assert (commits.last_ms, commits.interval.commits) == (None, 12)
+    assert commits.are_overdue(group, 5 * commits.interval.longest_ms, NOW)
+    assert queries.skipped == []
