@@ -184,8 +184,8 @@ class GroupActivity:
         self.unreadable_because: str | None = "it has not been read yet"
         #: Timestamp of the newest record of any group in the partition, in ms of the coordinator's clock.
         self.newest_ms: int | None = None
-        #: Timestamp of the first record of the current leader epoch, among those read.
-        self.epoch_began_ms: int | None = None
+        #: Timestamp of the first record of each leader epoch, among those read.
+        self._epochs_began_ms: dict[int, int] = {}
         #: From when on `read_back` has returned all records, in ms of the coordinator's clock: 0 if it has read the
         #: whole partition, None before it has read anything.
         self.known_since_ms: int | None = None
@@ -196,6 +196,17 @@ class GroupActivity:
         #: Whether the last `read_on` found new records of any group in the partition.
         self.has_grown = False
         self._topic: OffsetsTopic | None = None
+
+    @property
+    def epoch_began_ms(self) -> int | None:
+        """Timestamp of the first record of the current leader epoch, among those read."""
+        return None if self._place is None else self._epochs_began_ms.get(self._place.leader.epoch)
+
+    @property
+    def takeovers_ms(self) -> list[int]:
+        """By when a coordinator had taken over, for each leader epoch whose predecessor was read too, oldest first: the
+        timestamp of its first record."""
+        return [self._epochs_began_ms[epoch] for epoch in sorted(self._epochs_began_ms)[1:]]
 
     def begin(self, deadline: Deadline) -> None:
         """Skip past records: `read_on` starts at the current end. Raises nothing: see `unreadable_because`."""
@@ -255,7 +266,7 @@ class GroupActivity:
             place = self._place = _LogPosition(partition=number, leader=leader)
         elif leader != place.leader:
             self.has_moved = True
-            self.epoch_began_ms = None
+            self._epochs_began_ms.pop(leader.epoch, None)  # of a topic that was deleted and created again
             place.leader = leader
         return place
 
@@ -300,7 +311,7 @@ class GroupActivity:
         for fetched in partition_log.fetch_batches(connection, place.partition, first, end, deadline):
             read.size += sum(len(batch.data) for batch in fetched)
             for batch in fetched:
-                self._note_times(batch, place)
+                self._note_times(batch)
                 if read.began_ms is None:
                     read.began_ms = batch.max_timestamp
                 if not batch.is_control:
@@ -311,11 +322,10 @@ class GroupActivity:
                     raise DecodeError(f"partition {place.partition} has more than {MAX_RECORDS} records of the group")
         return read
 
-    def _note_times(self, batch: Batch, place: _LogPosition) -> None:
+    def _note_times(self, batch: Batch) -> None:
         self.newest_ms = max(batch.max_timestamp, self.newest_ms or 0)
-        if batch.leader_epoch == place.leader.epoch:
-            began = self.epoch_began_ms
-            self.epoch_began_ms = batch.base_timestamp if began is None else min(began, batch.base_timestamp)
+        began_ms = self._epochs_began_ms.get(batch.leader_epoch, batch.base_timestamp)
+        self._epochs_began_ms[batch.leader_epoch] = min(began_ms, batch.base_timestamp)
 
     def _add_records(self, read: _ReadRecords, batch: Batch, first: int, end: int) -> None:
         """Add the group's records in a data batch."""

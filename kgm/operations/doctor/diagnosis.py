@@ -329,8 +329,8 @@ class _ClusterQueries:
         history = self.history
         were_absent = recent_records.has_absences(recorded)
         is_told_by_commits = were_absent or self._is_told_by_commits(recorded, now_ms)
-        commits, commits_since_ms = (
-            self._commits(latest.group_id, since_ms=recorded[0].at_ms) if is_told_by_commits else ((), 0)
+        commits, commits_since_ms, takeovers_ms = (
+            self._commits(latest.group_id, since_ms=recorded[0].at_ms) if is_told_by_commits else ((), 0, ())
         )
         return GroupFacts(
             group=latest,
@@ -340,6 +340,7 @@ class _ClusterQueries:
             recorded=recorded,
             commits=commits,
             commits_since_ms=commits_since_ms,
+            takeovers_ms=takeovers_ms,
             removals=[one for one in self.removals if one.is_of(self.cluster.cluster_id, latest.group_id)],
             max_session_timeout_ms=self._broker_number(latest, _MAX_SESSION, set()) if were_absent else None,
             max_size=self._max_size(latest) if latest.members else None,
@@ -359,9 +360,9 @@ class _ClusterQueries:
             history=None if history is None else history.folder,
         )
 
-    def _commits(self, group_id: str, *, since_ms: int) -> tuple[Sequence[CommitRecord], int | None]:
-        """The commits in the group's log since `since_ms`, as far back as they could be read, and how far back that is,
-        in ms."""
+    def _commits(self, group_id: str, *, since_ms: int) -> tuple[Sequence[CommitRecord], int | None, Sequence[int]]:
+        """(the commits in the group's log since `since_ms`, as far back as they could be read; how far back that is, in
+        ms; `GroupActivity.takeovers_ms`)."""
         activity = GroupActivity(self.cluster, group_id)
         records = activity.read_back(
             lambda records: bool(records) and records[0].at_ms < since_ms, self.cluster.deadline.part(LOG_SHARE)
@@ -373,7 +374,8 @@ class _ClusterQueries:
             why = f"log of group {group_id}: {why}"
             skipped = SkippedChecks(checks=_CHECKS_OF_COMMITS, why=why, is_optional=is_optional)
             self.skipped_of_groups.append(skipped)
-        return [record for record in records if isinstance(record, CommitRecord)], known_since_ms
+        commits = [record for record in records if isinstance(record, CommitRecord)]
+        return commits, known_since_ms, activity.takeovers_ms
 
     def _absences(self, group: GroupSnapshot, now_ms: int) -> Sequence[MemberAbsence]:
         """Absences of members of a consumer group, unless the limit on logs to read has been reached."""

@@ -147,8 +147,10 @@ def _longest_absences(facts: GroupFacts) -> dict[str, _Absence]:
     """The longest absence of each static member that came back after its session had expired, by instance id.
 
     A member that showed a sign of life less than a session timeout before it disappeared did not expire: it left, or
-    was removed. If the commits of that time are not known, the member is left out. Any other member sent its last
-    heartbeat one session timeout before it disappeared, unless an admin removed it from another machine."""
+    was removed. Nor did one that disappeared less than a session timeout after another coordinator had taken over,
+    which starts all sessions again when it has read the log. If the commits of that time are not known, the member is
+    left out. Any other member sent its last heartbeat one session timeout before it disappeared, unless an admin
+    removed it from another machine."""
     gone: dict[str, _GoneMember] = {}
     last_signs_ms: dict[str, int] = {}
     longest: dict[str, _Absence] = {}
@@ -160,8 +162,11 @@ def _longest_absences(facts: GroupFacts) -> dict[str, _Absence]:
                 continue
             if facts.commits_since_ms is None or facts.commits_since_ms > after.at_ms - session_timeout_ms:
                 continue
-            sign_ms = max(last_signs_ms.get(name, 0), _last_commit_ms(facts, old[name], until_ms=after.at_ms))
-            if after.at_ms - sign_ms >= session_timeout_ms and not _was_removed(facts, name, before, after):
+            began_ms = max(
+                last_signs_ms.get(name, 0), _last_commit_ms(facts, old[name], until_ms=after.at_ms),
+                *(at_ms for at_ms in facts.takeovers_ms if at_ms <= after.at_ms),
+            )  # fmt: skip
+            if after.at_ms - began_ms >= session_timeout_ms and not _was_removed(facts, name, before, after):
                 gone[name] = _GoneMember(at_ms=after.at_ms, session_timeout_ms=session_timeout_ms)
         for name in sorted((new.keys() - old.keys()) & gone.keys()):
             since = gone.pop(name)
