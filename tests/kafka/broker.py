@@ -7,8 +7,10 @@ every broker setting can be overridden.
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
+import signal
 import socket
 import struct
 import subprocess
@@ -16,7 +18,8 @@ import sys
 import tempfile
 import uuid
 from base64 import urlsafe_b64encode
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -235,6 +238,16 @@ class KafkaCluster(_Cluster):
     def kill(self, broker_id: int) -> None:
         """SIGKILL a broker (a crash)."""
         self._children.pop(broker_id).kill()
+
+    @contextmanager
+    def hanging(self, broker_id: int) -> Iterator[None]:
+        """In this block a broker is suspended (SIGSTOP): it holds its connections, and answers nothing."""
+        pid = self._children[broker_id].pid
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(pid, signal.SIGCONT)
 
     def shut_down(self, broker_id: int) -> None:
         """Stop a broker cleanly; its partitions and coordinators move first."""

@@ -195,6 +195,9 @@ class GroupActivity:
         self.has_moved = False
         #: Whether the last `read_on` found new records of any group in the partition.
         self.has_grown = False
+        #: Whether all in-sync replicas had everything that the leader had when the last `read_on` began: what they lack
+        #: nobody can see. None if that is not known.
+        self.is_replicated: bool | None = None
         self._topic: OffsetsTopic | None = None
 
     @property
@@ -235,7 +238,8 @@ class GroupActivity:
         if self._topic is None or self._place is None:
             return None
         number = self._place.partition
-        return writability(self._cluster.brokers, self._topic, [number], deadline).get(number)
+        found = writability(self._cluster.brokers, self._topic, [number], deadline).get(number)
+        return None if found is None else replace(found, is_replicated=self.is_replicated)
 
     def _try(
         self, read: Callable[[_LogPosition, Deadline, BrokerConnection], list[ActivityRecord]], deadline: Deadline
@@ -297,12 +301,27 @@ class GroupActivity:
         return records
 
     def _read_on(self, place: _LogPosition, deadline: Deadline, connection: BrokerConnection) -> list[ActivityRecord]:
+        written = self._log_end(place, deadline, connection)
         end = partition_log.end_offset(connection, place.partition, deadline)
+        self.is_replicated = None if written is None else end >= written
         place.position = min(place.position, end)  # smaller after the topic was deleted and created again
         fresh = self._read(place, place.position, end, deadline, connection)
         self.has_grown = end > place.position
         place.position = end
         return fresh.records
+
+    def _log_end(self, place: _LogPosition, deadline: Deadline, connection: BrokerConnection) -> int | None:
+        """The end of the leader's log, 0 if no other replica is in sync; None if the broker does not report it. Raises
+        KgmError for what may succeed later."""
+        replicas = None if self._topic is None else self._topic.replicas.get(place.partition)
+        if replicas is not None and replicas.in_sync <= 1:
+            return 0
+        try:
+            return partition_log.log_end_offset(connection, place.partition, deadline)
+        except KgmError as error:
+            if is_temporary(error):
+                raise
+            return None
 
     def _read(
         self, place: _LogPosition, first: int, end: int, deadline: Deadline, connection: BrokerConnection

@@ -39,6 +39,9 @@ _FETCH_BYTES = 1 << 20
 #: The most bytes that the records of one fetch can take when decompressed.
 MAX_UNPACKED = 64 << 20
 _EARLIEST, _LATEST = -2, -1
+#: Whose offsets ListOffsets is asked for: a consumer reads up to the high watermark. -2 (DEBUGGING_REPLICA_ID) has the
+#: end of the log itself, with the same right, DESCRIBE.
+_CONSUMER, _DEBUGGING = -1, -2
 #: From version 13 on, topics are identified by id.
 _NEWEST_FETCH = 12
 
@@ -224,6 +227,11 @@ def end_offsets(connection: BrokerConnection, partitions: Sequence[int], deadlin
     return _offsets(connection, partitions, _LATEST, deadline)
 
 
+def log_end_offset(connection: BrokerConnection, partition: int, deadline: Deadline) -> int:
+    """Like `end_offset`, with the records that the leader has and in-sync replicas lack. Raises KgmError."""
+    return _offsets(connection, [partition], _LATEST, deadline, replica_id=_DEBUGGING)[partition]
+
+
 def stable_offset(connection: BrokerConnection, partition: int, deadline: Deadline) -> int:
     """The offset of the first record of the oldest open transaction, the end offset if none is open. Raises
     KgmError."""
@@ -249,10 +257,11 @@ def bounds(
 
 
 def _offsets(
-    connection: BrokerConnection, partitions: Sequence[int], at: int, deadline: Deadline, name: str = OFFSETS_TOPIC
-) -> dict[int, int]:
+    connection: BrokerConnection, partitions: Sequence[int], at: int, deadline: Deadline, name: str = OFFSETS_TOPIC, *,
+    replica_id: int = _CONSUMER,
+) -> dict[int, int]:  # fmt: skip
     rows = [ListOffsetsPartition(partition_index=number, timestamp=at) for number in partitions]
-    request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=name, partitions=rows)])
+    request = ListOffsetsRequest(replica_id=replica_id, topics=[ListOffsetsTopic(name=name, partitions=rows)])
     version = connection.version(ApiKey.LIST_OFFSETS)
     answer = connection.call(request, ListOffsetsResponse, version=version, deadline=deadline)
     listed = {one.partition_index: one for topic in answer.topics for one in topic.partitions}

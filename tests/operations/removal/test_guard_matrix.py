@@ -544,7 +544,8 @@ Nor does silence while nobody can commit. With fewer in-sync replicas than `min.
 `__consumer_offsets` takes no records, so the coordinator refuses every commit, although it answers heartbeats and all
 that kgm asks. Such a time does not count, and as long as it lasts the verdict is `unknown`. Where replicas are not in
 sync and kgm may not read the setting (DESCRIBE_CONFIGS on `__consumer_offsets`), silence counts until the partition was
-last seen to take a record.
+last seen to take a record. A replica that hangs is still in sync for a while, and all commits wait for it: silence counts
+until kgm last saw that the in-sync replicas had everything in the leader's log.
 
 ## From the verdict to the end
 

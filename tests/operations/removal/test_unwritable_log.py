@@ -1,5 +1,6 @@
 """Members that commit nothing because nobody can: the group's partition of `__consumer_offsets` has too few in-sync
-replicas, and the coordinator refuses every commit, while heartbeats, descriptions and reads go on."""
+replicas, and the coordinator refuses every commit, while heartbeats, descriptions and reads go on; or a replica in sync
+hangs, and every commit waits for it."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, ResourceType
 
 from kgm.java.partitions import partition_for
 from kgm.model.errors import ErrorCode
@@ -22,9 +23,11 @@ from kgm.operations.removal.request import RemovalRequest
 from kgm.operations.removal.verification.second_look import StaleLivenessError
 from kgm.protocol.apis import ApiKey
 from kgm.protocol.messages.describe_configs_response import DescribeConfigsResourceResult
+from kgm.protocol.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from kgm.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from kgm.server.cluster.topics import topic_id
 from tests.cli.runner import kgm
+from tests.client.joiners import commit_without_member
 from tests.kafka.broker import KafkaCluster
 from tests.kafka.members import JavaMembers, wait_settled
 from tests.kafka.records import Feed
@@ -42,13 +45,18 @@ NOT_KNOWN = (
     "min.insync.replicas cannot be read"
 )
 TOPIC_RESOURCE = 2
+#: The replica id of ListOffsets with which Kafka answers the high watermark as the latest offset.
+CONSUMER = -1
 
 
 class Scene:
     """Members a and b, for which records arrive and which commit every second, unless they `are_silent`.
 
     in_sync: how many of the two replicas of the offsets topic are; least: its min.insync.replicas, None if the login
-    may not read it."""
+    may not read it. hung_at: the high watermark of the offsets topic and of its partitions' committed offsets, as the other
+    replica hangs; None if it does not."""
+
+    hung_at: tuple[int, int] | None = None
 
     def __init__(self, *, in_sync: int = 2, least: int | None = 2) -> None:
         self.world = World()
@@ -60,8 +68,16 @@ class Scene:
         self.world.actors.append(self.act)
         self.world.pass_by(10)
 
-    def between(self, api: ApiKey, _request: Any, deliver: Callable[[], Any]) -> Any:
+    def between(self, api: ApiKey, request: Any, deliver: Callable[[], Any]) -> Any:
         answer = deliver()
+        if api is ApiKey.LIST_OFFSETS and request.replica_id == CONSUMER and self.hung_at is not None:
+            for topic in answer.topics:
+                for row in topic.partitions if topic.name == OFFSETS else ():
+                    row.offset = min(row.offset, self.hung_at[0])
+        if api is ApiKey.OFFSET_FETCH and self.hung_at is not None:
+            for group in answer.groups:
+                for row in (row for topic in group.topics for row in topic.partitions):
+                    row.committed_offset = min(row.committed_offset, self.hung_at[1])
         if api is ApiKey.METADATA:
             for topic in answer.topics:
                 for row in topic.partitions if topic.name == OFFSETS else ():
@@ -87,6 +103,12 @@ class Scene:
         self.end += 1
         for number, member in enumerate(self.members if not self.are_silent else ()):
             assert member.commit(number, self.end) == 0
+
+    def hang(self) -> None:
+        """From now on the other replica takes nothing, and is in sync all the same."""
+        rows = [ListOffsetsTopic(name=OFFSETS, partitions=[ListOffsetsPartition(partition_index=0, timestamp=-1)])]
+        answer = self.world.cluster.request(ListOffsetsRequest(replica_id=CONSUMER, topics=rows))
+        self.hung_at = answer.topics[0].partitions[0].offset, self.end
 
     def removed(self, *, meanwhile: Callable[[], None] = lambda: None) -> PreparedRemoval:
         """The prepared removal of a, after it was executed if nothing forbade it."""
@@ -151,6 +173,48 @@ def test_they_have_to_be_possible_still_when_the_request_is_to_be_sent():
         scene.removed(meanwhile=lambda: setattr(scene, "in_sync", 1))
     assert refused.value.facts[0] == f"a: unknown: {REFUSED}"
     assert ApiKey.LEAVE_GROUP not in scene.world.sent
+
+
+HANGS = (
+    "it is not known whether commits can be written: an in-sync replica of partition 0 of __consumer_offsets lacks records "
+    "that its leader has"
+)
+
+
+def test_nothing_is_known_while_a_replica_in_sync_hangs():
+    """Its commits are in the leader's log only then, where nobody sees them."""
+    scene = Scene()
+    scene.hang()
+    assert scene.verdict() == (UNKNOWN, HANGS)
+    assert ApiKey.LEAVE_GROUP not in scene.world.sent
+
+
+def test_silence_counts_until_a_replica_hangs():
+    """Long enough for a verdict, before the commit of another group is the first that waits."""
+    scene = Scene()
+    scene.are_silent = True
+    hangs_s = scene.world.now_s + 11.5
+
+    def hangs() -> None:
+        if scene.hung_at is None and scene.world.now_s >= hangs_s:
+            scene.hang()
+            scene.world.cluster.request(commit_without_member("other", TOPIC), version=9)
+
+    scene.world.actors.append(hangs)
+    assert scene.verdict()[0] is STOPPED
+
+
+def test_a_replica_that_hung_and_takes_records_again_shows_the_commits_that_waited():
+    scene = Scene()
+    scene.hang()
+    goes_on_s = scene.world.now_s + 6
+
+    def goes_on() -> None:
+        if scene.world.now_s >= goes_on_s:
+            scene.hung_at = None
+
+    scene.world.actors.append(goes_on)
+    assert scene.verdict()[0] is LivenessVerdict.ALIVE
 
 
 def test_a_coordinator_that_fails_before_the_rebalance_has_ended_leaves_the_member_to_its_successor():
@@ -218,6 +282,38 @@ def test_a_running_java_consumer_whose_commits_kafka_refuses():
         assert "stalled-owner" not in found
 
         brokers.restart(2)
+        run = kgm("remove-members", group, "-i", "j0", "-y", "-b", address, "-o", "json")
+        (one,) = json.loads(run.out)["data"]["results"]
+        assert (run.code, one["liveness"]["verdict"]) == (6, "alive")
+        feed.end()
+
+
+@pytest.mark.long
+@pytest.mark.kafka
+def test_a_running_java_consumer_whose_commits_wait_for_a_replica_that_hangs():
+    """The follower of its partition of the offsets topic is suspended, and stays in sync for longer than kgm watches."""
+    stays = {"broker.session.timeout.ms": "120000", "replica.lag.time.max.ms": "120000"}
+    with KafkaCluster(2, stays, heap_mb=256) as brokers, JavaMembers(brokers.bootstrap) as members:
+        topic = NewTopic("orders", 2, replica_assignment=[[1], [1]])
+        admin = brokers.admin()  # the future stays unanswered if the client is dropped
+        admin.create_topics([topic])["orders"].result(30)
+        group = next(name for name in iter(lambda: f"g-{uuid.uuid4().hex[:8]}", "") if leader_of(brokers, name) == 1)
+        config = {"enable.auto.commit": "true", "auto.commit.interval.ms": "1000"}
+        member = members.start(
+            group=group, topics=["orders"], instance_id="j0", session_timeout_ms=60_000, heartbeat_interval_ms=3_000,
+            config=config,
+        )  # fmt: skip
+        wait_settled([member], 2)
+        address = brokers.address(1)
+        feed = Feed(address, "orders", 2)
+        time.sleep(6)  # its commit interval
+        with brokers.hanging(2):
+            time.sleep(2)
+            run = kgm("remove-members", group, "-i", "j0", "-y", "--guard-window", "14s", "-b", address, "-o", "json")
+            (one,) = json.loads(run.out)["data"]["results"]
+            partition = partition_for(group, 4)
+            assert (run.code, one["liveness"]["verdict"]) == (6, "unknown")
+            assert one["liveness"]["evidence"][0] == HANGS.replace("partition 0", f"partition {partition}")
         run = kgm("remove-members", group, "-i", "j0", "-y", "-b", address, "-o", "json")
         (one,) = json.loads(run.out)["data"]["results"]
         assert (run.code, one["liveness"]["verdict"]) == (6, "alive")
