@@ -72,8 +72,10 @@ def simulate(
         return simulate_streams(snapshot, plan, name=name, draws=draws, seed=seed, is_out_of_time=is_out_of_time)
     is_cut_short = is_out_of_time()
     group, planned = simulation.group, simulation.plan
-    doubts = doubts_of(snapshot, group, planned, has_rebalances=played.has_rebalances)
-    doubts = doubts.with_late_returns(played.left_out)
+    doubts = doubts_of(
+        snapshot, group, planned, has_rebalances=played.has_rebalances,
+        custom_default=_custom_default(snapshot, simulation, played),
+    ).with_late_returns(played.left_out)  # fmt: skip
     of_framework = framework_doubts(snapshot, group, planned)
     exact = (
         doubts.is_exact
@@ -107,6 +109,14 @@ def simulate(
         stopped_partition_range_ms=played.stopped_range_ms,
         protocol=group.protocol.value,
     )
+
+
+def _custom_default(snapshot: GroupSnapshot, simulation: Simulation, played: PlayedBounce) -> str | None:
+    """The broker's default assignor if the group may use it and it is a custom one."""
+    plan, default = simulation.plan, simulation.settings.default_assignor
+    becomes_consumer = simulation.group.protocol is GroupProtocol.CONSUMER and snapshot.type != "consumer"
+    uses_default = played.depends_on_votes or plan.migrate or (becomes_consumer and plan.what_if.assignor is None)
+    return default if uses_default and default in simulation.settings.custom_assignors else None
 
 
 def _caveats(snapshot: GroupSnapshot, simulation: Simulation, played: PlayedBounce) -> tuple[str, ...]:

@@ -281,7 +281,7 @@ def _of_other_brokers(brokers: Sequence[Simulation], drawn: Sequence[Draw], draw
 def _may_lose_votes(simulation: Simulation, drawn: Sequence[Draw]) -> bool:
     """Whether members leave a consumer group that may change to the broker's default assignor without them."""
     group, plan = simulation.group, simulation.plan
-    default = simulation.settings.consumer_assignors[0]
+    default = simulation.settings.default_assignor
     is_open = group.protocol is GroupProtocol.CONSUMER and group.unknown_assignor is None
     is_open = is_open and may_lose_votes(group.assignor, default, has_known_votes=group.has_known_votes)
     return is_open and bool(plan.named) and any(draw.rebalances or draw.generations for draw in drawn)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
+from typing import Final
 
 from kgm.coordinator.contract.behavior import CoordinatorBehavior, behavior_of
 from kgm.coordinator.contract.scale_out_plan import INSTANCE_IDS, NO_PLANS, TARGET_SIZE, GroupPlans, is_plan, plans_from
@@ -104,7 +105,20 @@ class BrokerSettings:
 
     @property
     def consumer_assignors(self) -> tuple[str, ...]:
-        return tuple(name.strip() for name in self.group_consumer_assignors.split(","))
+        """Kafka's own assignors that the broker offers to consumer groups; both if it offers custom ones only."""
+        listed = listed_assignors(self.group_consumer_assignors)
+        return tuple(name for name in listed if name in CONSUMER_ASSIGNORS) or CONSUMER_ASSIGNORS
+
+    @property
+    def custom_assignors(self) -> tuple[str, ...]:
+        """Classes of other assignors that it offers, which the engine lacks."""
+        listed = listed_assignors(self.group_consumer_assignors)
+        return tuple(name for name in listed if name not in CONSUMER_ASSIGNORS)
+
+    @property
+    def default_assignor(self) -> str:
+        """What a consumer group gets for which no member asks: one of Kafka's own, or the class of a custom one."""
+        return listed_assignors(self.group_consumer_assignors)[0]
 
     @property
     def has_consumer_protocol(self) -> bool:
@@ -147,10 +161,24 @@ _LOWEST = {
     "group_streams_max_assignment_interval_ms": 0,
 }
 
+#: Kafka's own assignors of consumer groups (KIP-848).
+CONSUMER_ASSIGNORS: Final = ("uniform", "range")
+_ASSIGNOR_CLASSES = {
+    f"org.apache.kafka.coordinator.group.assignor.{name.capitalize()}Assignor": name for name in CONSUMER_ASSIGNORS
+}
+
+
+def listed_assignors(setting: str) -> tuple[str, ...]:
+    """What a value of `group.consumer.assignors` lists, the default first: Kafka's own by name, although brokers up to
+    3.9 list their classes; others as they are."""
+    words = (word.strip() for word in setting.split(","))
+    return tuple(dict.fromkeys(_ASSIGNOR_CLASSES.get(word, word) for word in words if word))
+
+
 #: Settings whose value is a word, with the allowed words; True: a comma-separated list of words.
 _CHOICES = {
     "group_coordinator_rebalance_protocols": (("classic", "consumer", "share", "streams"), True),
-    "group_consumer_assignors": (("uniform", "range"), True),
+    "group_consumer_assignors": (CONSUMER_ASSIGNORS, True),
     "group_consumer_migration_policy": (("bidirectional", "upgrade", "downgrade", "disabled"), False),
 }
 
@@ -176,9 +204,18 @@ def _number(name: str, field: str, text: str | int) -> int:
 def _chosen(name: str, text: str) -> str:
     words, several = _CHOICES[name.replace(".", "_")]
     chosen = [word.strip().lower() for word in text.split(",")] if several else [text.strip().lower()]
-    if not set(chosen) <= set(words):
+    if words is CONSUMER_ASSIGNORS:
+        named = listed_assignors(text)
+        chosen = [name if _is_class(name) else name.lower() for name in named]
+        words = (*words, *filter(_is_class, named))
+    if not chosen or not set(chosen) <= set(words):
         raise UsageError(f"broker setting {name} cannot be {text!r}", facts=(f"known: {', '.join(words)}",))
     return ",".join(dict.fromkeys(chosen))
+
+
+def _is_class(name: str) -> bool:
+    """Whether an assignor is named as the Java class of a custom one."""
+    return name.lower() not in CONSUMER_ASSIGNORS and ("." in name or name[0].isupper())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,11 +11,12 @@ from kgm.client.offsets_topic.last_rebalance import (
     with_logged_timeouts,
     with_resolved_topics,
 )
+from kgm.coordinator.contract.settings import listed_assignors
 from kgm.model.broker_version import FIRST_WITH_JAVA, LAST_WITH_SCALA
 from kgm.model.errors import ConditionNotMet, NotFoundError, PartialError, UsageError
 from kgm.model.snapshot import GroupSnapshot, TopicSnapshot
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Membership
-from kgm.simulation.plan.server_assignors import OFFERED, offered_assignors
+from kgm.simulation.plan.server_assignors import OFFERED
 from kgm.simulation.plan.starting_group import with_stated_library
 from kgm.simulation.plan.synthetic_group import newly_assigned, synthetic_group
 from kgm.simulation.sinks import SinkGroup
@@ -161,10 +162,10 @@ def _unread_settings(cluster: AdminClient, group: GroupSnapshot) -> Iterator[str
 
 
 def usable_settings(asked: Mapping[str, str]) -> dict[str, str]:
-    """The broker's settings as the engine expects them: assignors by name, without custom ones."""
+    """The broker's settings as the engine expects them: Kafka's assignors by name, custom ones by class."""
     settings = {name: value for name, value in asked.items() if name in BROKER_SETTINGS}
-    if known := offered_assignors(settings.pop(OFFERED, "")):
-        settings[OFFERED] = ",".join(known)
+    if listed := listed_assignors(settings.pop(OFFERED, "")):
+        settings[OFFERED] = ",".join(listed)
     return settings
 
 

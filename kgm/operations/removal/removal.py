@@ -15,6 +15,7 @@ from typing import Any, Final
 from kgm.assignors import is_known
 from kgm.client import fresh_describe
 from kgm.client.admin_client import AdminClient
+from kgm.coordinator.contract.settings import listed_assignors
 from kgm.model.errors import KgmError, NotFoundError, PartialError, RefusedError, UsageError
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.operations.audit.audit_log import REMOVAL, AuditTrail
@@ -41,7 +42,7 @@ from kgm.operations.removal.send import REASON_VERSION, LeaveGroupSender
 from kgm.operations.removal.verification import second_look
 from kgm.operations.removal.verification.later_descriptions import LaterDescriptions
 from kgm.operations.removal.verification.second_look import StaleLivenessError
-from kgm.simulation.plan.server_assignors import OFFERED, SERVER_ASSIGNORS, offered_assignors
+from kgm.simulation.plan.server_assignors import OFFERED, SERVER_ASSIGNORS
 from kgm.simulation.plan.starting_group import with_stated_library
 from kgm.text.wording import group_command
 
@@ -175,17 +176,18 @@ def prepare(
 def _as_stated(group: GroupSnapshot, request: RemovalRequest) -> GroupSnapshot:
     """The group with what the operator states about it. Raises UsageError for a library or an assignor that kgm does
     not know."""
-    if request.assignor is not None and not is_known(request.assignor):
+    are_known = request.assignor is None or is_known(request.assignor)
+    if not are_known and (group.type != "consumer" or request.assignor not in SERVER_ASSIGNORS):
         raise UsageError(f"--assignor: kgm does not know {request.assignor!r}")
     named = group if request.assignor is None else replace(group, assignor=request.assignor)
     return with_stated_library(named, request.library)
 
 
 def _default_assignor(cluster: AdminClient, group: GroupSnapshot) -> str:
-    """The one that the broker gives a consumer group for which no member asks; Kafka's default if that cannot be
-    read."""
+    """The one that the broker gives a consumer group for which no member asks, the class of a custom one; Kafka's
+    default if that cannot be read."""
     setting = cluster.broker_settings(group.group_id, [OFFERED]).get(OFFERED, "") if group.type == "consumer" else ""
-    return (offered_assignors(setting) or SERVER_ASSIGNORS)[0]
+    return (listed_assignors(setting) or SERVER_ASSIGNORS)[0]
 
 
 def _without_threads(processes: Iterable[str], group: GroupSnapshot) -> list[NotFoundError]:

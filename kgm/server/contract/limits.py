@@ -99,7 +99,10 @@ def settings_from_overrides(
         else:
             known = ", ".join(sorted([*group_settings, *PER_GROUP, *settable]))
             raise UsageError(f"kgm serve has no broker setting {key}", facts=(f"known: {known}",))
-    return BrokerSettings.from_overrides(for_groups), replace(limits or Limits(), **for_limits)
+    settings = BrokerSettings.from_overrides(for_groups)
+    if settings.custom_assignors:
+        raise UsageError(f"kgm serve does not run the assignor {settings.custom_assignors[0]}")
+    return settings, replace(limits or Limits(), **for_limits)
 
 
 def _positive(name: str, text: str) -> int:

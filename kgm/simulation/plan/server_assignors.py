@@ -2,25 +2,15 @@
 
 from typing import Final
 
+from kgm.coordinator.contract.settings import CONSUMER_ASSIGNORS
 from kgm.model.snapshot import GroupSnapshot
 
 #: What brokers offer to consumer groups; the first is the default.
-SERVER_ASSIGNORS: Final = ("uniform", "range")
+SERVER_ASSIGNORS: Final = CONSUMER_ASSIGNORS
 #: Precedes their names in `kgm.assignors`.
 SERVER_PREFIX: Final = "consumer-"
 #: The broker's setting with the names of what it offers.
 OFFERED: Final = "group.consumer.assignors"
-#: Brokers up to 3.9 list class names there.
-_CLASSES: Final = {
-    "org.apache.kafka.coordinator.group.assignor.UniformAssignor": "uniform",
-    "org.apache.kafka.coordinator.group.assignor.RangeAssignor": "range",
-}
-
-
-def offered_assignors(setting: str) -> tuple[str, ...]:
-    """The names in a value of `OFFERED`, without custom ones."""
-    names = (_CLASSES.get(name.strip(), name.strip()) for name in setting.split(","))
-    return tuple(name for name in names if name in SERVER_ASSIGNORS)
 
 
 def has_known_votes(snapshot: GroupSnapshot, stated: str | None) -> bool:

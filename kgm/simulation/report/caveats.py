@@ -57,7 +57,7 @@ def caveats(
     if plan.migrate:
         texts.append(
             "members that return with the consumer protocol do not ask for an assignor: the group uses the broker's "
-            f"first, {settings.consumer_assignors[0]}; the broker then sets session timeout and heartbeat interval"
+            f"first, {settings.default_assignor}; the broker then sets session timeout and heartbeat interval"
         )
     if plan.scale_out:
         texts.append("new members are assumed to be like the existing ones, with names that continue the numbering")
@@ -183,7 +183,7 @@ def votes_caveats(group: StartingGroup, settings: BrokerSettings, *, depends_on_
         return ()
     text = (
         f"which members ask for {group.assignor} (group.remote.assignor) is not known: without those that stop, the "
-        f"group may change to the broker's default, {settings.consumer_assignors[0]}, and the ranges include that "
+        f"group may change to the broker's default, {settings.default_assignor}, and the ranges include that "
         f"(--assignor {group.assignor} if all members ask for it)"
     )
     return (text,)

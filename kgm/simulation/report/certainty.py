@@ -67,9 +67,17 @@ class Doubts:
         )
 
 
-def doubts_of(snapshot: GroupSnapshot, group: StartingGroup, plan: Plan, *, has_rebalances: bool) -> Doubts:
+def doubts_of(
+    snapshot: GroupSnapshot,
+    group: StartingGroup,
+    plan: Plan,
+    *,
+    has_rebalances: bool,
+    custom_default: str | None = None,
+) -> Doubts:
     """How the draws depend on libraries that kgm does not play, and on whether it knows the assignor. has_rebalances:
-    whether any of them has a rebalance or another generation."""
+    whether any of them has a rebalance or another generation. custom_default: the broker's default assignor if the
+    group may use it and kgm does not know it."""
     unsure = [member for member in group.members if not is_played(member.client, group.assignor)]
     named = [member for member in unsure if member.identity in plan.named]
     is_classic = group.protocol is GroupProtocol.CLASSIC
@@ -84,10 +92,11 @@ def doubts_of(snapshot: GroupSnapshot, group: StartingGroup, plan: Plan, *, has_
     claims_are_open = are_mixed and (group.assignor == STICKY or (may_rejoin and group.assignor not in _STATELESS))
     misfit = _misfit(snapshot, group, plan) if has_rebalances or may_rejoin else None
     others_assign = is_classic and _assigns_otherwise(snapshot, group, unsure)
-    knows_assignor = group.unknown_assignor is None and misfit is None and not others_assign
+    unknown_assignor = group.unknown_assignor or custom_default
+    knows_assignor = unknown_assignor is None and misfit is None and not others_assign
     texts = [misfit] if misfit else []
-    if group.unknown_assignor is not None and has_rebalances:
-        texts.append(_of_unknown_assignor(group))
+    if unknown_assignor is not None and has_rebalances:
+        texts.append(_of_unknown_assignor(unknown_assignor, is_classic=is_classic and custom_default is None))
     may_give_up = group.may_forget and group.assignor != STICKY and has_rebalances
     if may_give_up:
         texts.append(_of_nameless(group))
@@ -136,11 +145,10 @@ def _total(snapshot: GroupSnapshot, group: StartingGroup) -> int:
     return max(sum(group.topics.values()), sum(count(member.owned) for member in group.members)) + similar
 
 
-def _of_unknown_assignor(group: StartingGroup) -> str:
-    is_classic = group.protocol is GroupProtocol.CLASSIC
+def _of_unknown_assignor(name: str, *, is_classic: bool) -> str:
     whose, kind = ("", ", whether it is cooperative or not") if is_classic else ("broker's ", "")
     return (
-        f"kgm does not know the {whose}assignor {group.unknown_assignor}: the numbers of rebalances hold for it{kind}; "
+        f"kgm does not know the {whose}assignor {name}: the numbers of rebalances hold for it{kind}; "
         "who gets what, and so what moves, is not known (--assignor)"
     )
 

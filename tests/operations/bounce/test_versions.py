@@ -8,8 +8,9 @@ from kgm.model.broker_version import BrokerVersion
 from kgm.model.errors import UsageError
 from kgm.model.snapshot import CoordinatorNode, TopicSnapshot
 from kgm.operations.bounce.group import BounceGroup, made_up_group, usable_settings, with_known_coordinator
-from kgm.operations.bounce.prediction import predict_bounce
+from kgm.operations.bounce.prediction import predict_bounce, simulate
 from kgm.operations.bounce.request import BounceRequest, plan_for
+from kgm.simulation.plan.bounce_plan import GroupProtocol, Membership, Plan, WhatIf
 
 MADE_UP = made_up_group(3, [TopicSnapshot(name="t", partitions=12)]).snapshot
 LIVE = replace(MADE_UP, coordinator=CoordinatorNode(id=1, host="127.0.0.1", port=9092))
@@ -127,5 +128,42 @@ def test_settings_are_taken_as_the_engine_has_them():
         "group.coordinator.new.enable": "true",
         "group.consumer.assignors": f"{package}.RangeAssignor,{package}.UniformAssignor, com.example.Own",
     }
-    assert usable_settings(asked) == {"group.max.size": "7", "group.consumer.assignors": "range,uniform"}
-    assert usable_settings({"group.consumer.assignors": "com.example.Own"}) == {}
+    listed = "range,uniform,com.example.Own"
+    assert usable_settings(asked) == {"group.max.size": "7", "group.consumer.assignors": listed}
+    assert usable_settings({"group.consumer.assignors": ""}) == {}
+
+
+def consumers(**settings):
+    """A consumer group of a broker with these settings: nobody knows which members ask for its assignor."""
+    made_up = made_up_group(3, [TopicSnapshot(name="t", partitions=12)], protocol=GroupProtocol.CONSUMER)
+    coordinator = CoordinatorNode(id=1, host="127.0.0.1", port=9092)
+    snapshot = replace(made_up.snapshot, coordinator=coordinator)
+    return BounceGroup(snapshot=snapshot, broker_settings=usable_settings(settings))
+
+
+OWN_FIRST = {"group.consumer.assignors": "com.example.Own,org.apache.kafka.coordinator.group.assignor.UniformAssignor"}
+
+
+def test_a_default_assignor_that_kgm_does_not_know_leaves_open_what_moves():
+    """Without the member that goes the group may get com.example.Own: all 12 partitions may move then."""
+    plan = Plan(scale_in=("member-1",))
+    known = simulate(consumers(**{"group.consumer.assignors": "uniform,com.example.Own"}), plan)
+    assert not any("com.example.Own" in text for text in known.caveats)
+    found = simulate(consumers(**OWN_FIRST), plan)
+    assert not found.exact
+    assert found.ranges.moved_partitions.max == 12
+    assert any("kgm does not know the broker's assignor com.example.Own" in text for text in found.caveats)
+    stated = replace(plan, what_if=WhatIf(assignor="uniform"))
+    assert not any("com.example.Own" in text for text in simulate(consumers(**OWN_FIRST), stated).caveats)
+
+
+def test_so_do_members_that_come_back_with_the_consumer_protocol():
+    made_up = made_up_group(3, [TopicSnapshot(name="t", partitions=12)], membership=Membership.DYNAMIC)
+    classic = replace(made_up, broker_settings=OWN_FIRST)
+    bounce = tuple(member.identity for member in classic.snapshot.members)
+    migrated = simulate(classic, Plan(bounce=bounce, migrate=True), draws=5)
+    assert any("kgm does not know the broker's assignor com.example.Own" in text for text in migrated.caveats)
+    assert any("uses the broker's first, com.example.Own" in text for text in migrated.caveats)
+    supposed = simulate(classic, Plan(scale_in=bounce[:1], what_if=WhatIf(protocol=GroupProtocol.CONSUMER)), draws=5)
+    assert not supposed.exact
+    assert any("kgm does not know the broker's assignor com.example.Own" in text for text in supposed.caveats)

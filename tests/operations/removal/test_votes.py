@@ -3,8 +3,9 @@ the coordinator then does."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,7 @@ from kgm.operations.change.operator import HumanOperator
 from kgm.operations.removal import removal
 from kgm.operations.removal.preview import ExpectedMoves, expected_moves
 from kgm.operations.removal.request import RemovalRequest
+from kgm.protocol.apis import ApiKey
 from kgm.simulation.bounce import simulate
 from kgm.simulation.plan.bounce_plan import Plan, WhatIf
 from tests.kafka.heartbeat_group import HeartbeatGroup
@@ -24,11 +26,26 @@ GROUP = "g"
 
 
 def removed(
-    votes: dict[str, str | None], gone: Iterable[str], *, offered: str = "uniform,range", stated: str | None = None
+    votes: dict[str, str | None],
+    gone: Iterable[str],
+    *,
+    offered: str = "uniform,range",
+    shown: str | None = None,
+    stated: str | None = None,
 ) -> tuple[ExpectedMoves, GroupSnapshot, GroupSnapshot]:
     """What is told of the removal of static members, and the group before and after it. votes: the assignor for which
-    each member asks. offered: `group.consumer.assignors`. stated: `--assignor`."""
+    each member asks. offered: `group.consumer.assignors`; shown: what DescribeConfigs has of that, if it is something
+    else. stated: `--assignor`."""
     world = World()
+
+    def between(api: ApiKey, _request: Any, deliver: Callable[[], Any]) -> Any:
+        answer = deliver()
+        if api is ApiKey.DESCRIBE_CONFIGS and shown is not None:
+            for config in (config for row in answer.results for config in row.configs):
+                config.value = shown if config.name == "group.consumer.assignors" else config.value
+        return answer
+
+    world.between = between
     world.clusters[0] = Cluster("this-cluster", group_consumer_assignors=offered)  # type: ignore[arg-type]
     group = HeartbeatGroup(DirectWire(world.cluster), GROUP, [TOPIC], "")  # type: ignore[arg-type]
     for name, vote in votes.items():
@@ -74,6 +91,18 @@ def test_nothing_is_predicted_where_the_removed_member_may_have_chosen_the_assig
     assert "no API returns which members ask for range (group.remote.assignor)" in note
     assert "the broker's default, uniform (--assignor range if all members ask for it)" in note
     assert not is_exact(before, ["a"])
+
+
+CUSTOM = "com.example.Own,uniform,range"
+
+
+def test_nothing_is_predicted_where_the_broker_has_a_default_that_kgm_does_not_know():
+    """Members may have asked for uniform; without those, the group gets com.example.Own, which is the first."""
+    told, *_ = removed({"a": "uniform", "b": None, "c": None}, ["a"], shown=CUSTOM)
+    assert told.moves is None
+    assert "the broker's default, com.example.Own (" in told.notes[0]
+    told, *_ = removed({"a": "uniform", "b": "uniform", "c": "uniform"}, ["a"], shown=CUSTOM, stated="uniform")
+    assert told.moves is not None
 
 
 @pytest.mark.parametrize(
