@@ -4,7 +4,8 @@ that starts. `tests/cli/forked.py` is the other side.
 argv[1] is the path of a Unix socket. Each connection passes standard input, output and error as descriptors, and a JSON
 object with the arguments, the environment, the working directory and how streams treat bytes that are not text. It is
 answered with the process id and, when that process has ended, with the exit code, negative for a signal. Closing the
-connection before that kills the process. This process ends when its own standard input does.
+connection before that kills the process. This process ends when its own standard input does, and kills those that it has
+forked.
 """
 
 from __future__ import annotations
@@ -124,6 +125,11 @@ class Forks:
         self.selector.unregister(self._waiting[pid])
         os.kill(pid, signal.SIGKILL)
 
+    def kill_all(self) -> None:
+        """Kill every process that still runs: who waited for it has been killed."""
+        for pid in self._waiting:
+            os.kill(pid, signal.SIGKILL)
+
     def reap(self) -> None:
         """Answer the connections whose process has ended."""
         while self._waiting:
@@ -156,6 +162,7 @@ def serve(path: str) -> None:
             while True:
                 ready = {key.fileobj: key.data for key, _ in selector.select()}
                 if sys.stdin in ready:
+                    forks.kill_all()
                     return
                 for pid in filter(None, ready.values()):
                     forks.abandon(pid)
