@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
@@ -84,8 +85,9 @@ def simulate_bounce(
     Random outcomes are simulated on all cores, --draws times or as often as --budget allows. The budget counts
     simulated requests, so it gives the same result on every machine, and goes further with the extra `simulation`.
     Extra draws cover rare outcomes: for 20 draws, 10 with unusual timing, one led by each client library, and up to 40
-    more while any extreme has been drawn only once. With fewer than five draws, tables show no ranges. --timeout (30s)
-    ends the draws early, which depends on the machine, and a note says so.
+    more while any extreme has been drawn only once. With fewer than five draws, tables show no ranges. What reading the
+    group leaves of --timeout (30s) limits them too: the draws then end early, which depends on the machine, and a note
+    says so; if not even one is done by then, there is no prediction (exit code 5).
 
     With --target-size or --pre-registered, a second scenario, `standby`, shows the plan on a broker that makes new
     members wait until all planned ones have joined. Apache Kafka cannot do this; `kgm serve` can. Gates apply to the
@@ -93,6 +95,7 @@ def simulate_bounce(
     from kgm.operations.bounce.group import made_up_group
     from kgm.operations.bounce.prediction import predict_bounce
 
+    started_s = time.monotonic()
     where = None
     group_id = _one_source(group, group_option, from_file, members, topic)
     if members is None:
@@ -109,16 +112,18 @@ def simulate_bounce(
         gates=gates, keeps_holdings=report_file is not None,
         budget_ms=duration_of(budget, "--budget"),
     )  # fmt: skip
-    _show(_predicted(played, common), where, report_file, common)
+    _show(_predicted(played, common, started_s), where, report_file, common)
 
 
-def _predicted(played: Callable[..., PredictedBounce], common: RunOptions) -> PredictedBounce:
-    """Simulate on all cores, with a line of progress."""
+def _predicted(played: Callable[..., PredictedBounce], common: RunOptions, started_s: float) -> PredictedBounce:
+    """Simulate on all cores, with a line of progress, in what reading the group has left of the time. started_s: when
+    the command began, on the monotonic clock."""
     from kgm.cli.output.progress import progress
     from kgm.simulation.draws.executor import ParallelDrawExecutor
 
     with progress(common, "simulating the plan, draw") as line, ParallelDrawExecutor(on_draw=line.count) as executor:
-        return played(timeout_ms=common.timeout_ms, executor=executor)
+        left_ms = common.timeout_ms - round((time.monotonic() - started_s) * 1000)
+        return played(timeout_ms=max(0, left_ms), executor=executor)
 
 
 def _show(

@@ -4,9 +4,11 @@ clients (see tests/simulation for predictions compared with live bounces); moves
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import pytest
 
+from kgm.cli import main
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot, TopicSnapshot
 from tests.cli.runner import kgm
 from tests.selection import sized
@@ -122,6 +124,15 @@ def test_a_budget_is_counted_in_requests_and_may_pay_for_one_draw_only():
     assert least["draws"] == 1
     assert 1 < some["draws"] < more["draws"]
     assert kgm("simulate-bounce", *flags, "--budget", "0s").code == 2
+
+
+@pytest.mark.parametrize(("read_s", "code"), [(0, 0), (30, 5)])
+def test_reading_the_group_takes_of_the_time_limit_for_the_whole_command(monkeypatch, capsys, read_s, code):
+    """30 s by default."""
+    clock = iter([1_000.0, 1_000.0 + read_s])
+    monkeypatch.setattr("kgm.cli.commands.simulate_bounce.time", SimpleNamespace(monotonic=lambda: next(clock)))
+    assert main.run(["simulate-bounce", *SYNTHETIC, "-i", "member-1"]) == code
+    assert ("before the plan was simulated once" in capsys.readouterr().err) is bool(code)
 
 
 @pytest.mark.slow
