@@ -149,9 +149,11 @@ def snapshot(
     the snapshot, None if no committed offset can be missing.
     matched_topics: the topics that match each regular expression of members."""
     used = used_topics(base.members, committed or {}, matched_topics)
-    offsets = offset_rows(base.members, committed or {}, ends or {}, starts or {}) if committed is not None else ()
-    if base.type == "share":
-        offsets = _share_rows(committed or {}, ends or {}, share_lags or {})
+    offsets: tuple[OffsetSnapshot, ...] = ()
+    if committed is not None and base.type == "share":
+        offsets = _share_rows(base.members, committed, ends or {}, share_lags or {})
+    elif committed is not None:
+        offsets = offset_rows(base.members, committed, ends or {}, starts or {})
     members: Iterable[MemberSnapshot] = base.members
     if member_lags:
         rows: dict[str | None, list[OffsetSnapshot]] = {}
@@ -451,20 +453,24 @@ def offset_rows(
     return tuple(map(_new_tuple, repeat(OffsetSnapshot), rows))  # faster than `_make`, which is a Python function
 
 
-def _share_rows(begins: Offsets, ends: Offsets, lags: Offsets) -> tuple[OffsetSnapshot, ...]:
-    """One row for each partition, none of which has an owner. Records after the first one left may already be
-    processed, so only the broker knows the lag."""
+def _share_rows(
+    members: Iterable[MemberSnapshot], begins: Offsets, ends: Offsets, lags: Offsets
+) -> tuple[OffsetSnapshot, ...]:
+    """One row for each partition that members have or that has a start offset; no row has an owner. Records after the
+    first one left may already be processed, so only the broker knows the lag. A partition that the group has not begun
+    to read has no start offset yet, and which one it gets depends on `share.auto.offset.reset`."""
+    had = {(topic, number) for one in members for topic, numbers in one.assignment.items() for number in numbers}
     return tuple(
         OffsetSnapshot(
             topic=topic,
             partition=number,
-            committed=begins[topic, number],
+            committed=begins.get((topic, number)),
             end=ends.get((topic, number)),
             lag=lags.get((topic, number)),
             group_instance_id=None,
             member_id=None,
         )
-        for topic, number in sorted(begins)
+        for topic, number in sorted(begins.keys() | had)
     )
 
 

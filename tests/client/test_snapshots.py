@@ -6,6 +6,7 @@ from kgm.client.requests import GroupDescription
 from kgm.client.snapshots import group_without_offsets, members_snapshot, snapshot
 from kgm.model.snapshot import CoordinatorNode, GroupSnapshot, TopicSnapshot
 from kgm.model.snapshot_json import snapshot_from_json
+from kgm.operations.watch.conditions import parse_condition
 from kgm.protocol.messages import consumer_group_describe_response as consumer
 from kgm.protocol.messages import describe_groups_response as classic
 from kgm.protocol.messages import share_group_describe_response as share
@@ -228,6 +229,26 @@ def test_a_share_group():
     found = snapshot(group_without_offsets("g", GroupDescription("share", group)), coordinator=AT)
     assert (found.type, found.assignor, found.members[0].status) == ("share", "simple", "stable")
     assert found.members[0].assignment == {"t": [0, 1]}
+    assert found.offsets == ()
+
+
+def test_a_share_group_has_rows_of_partitions_that_it_has_not_begun_to_read():
+    """DescribeShareGroupOffsets has -1 for them; Kafka's tool prints `-` (KIP-932)."""
+    assignment = share.Assignment(topic_partitions=[share.TopicPartitions(topic_name="t", partitions=[0, 1, 2])])
+    described = share.DescribedGroup(
+        group_id="g", group_state="Stable", members=[share.Member(member_id="m", assignment=assignment)]
+    )
+    base = group_without_offsets("g", GroupDescription("share", described))
+    ends = {("t", number): end for number, end in enumerate((7, 5, 0))}
+    found = snapshot(base, coordinator=AT, committed={("t", 0): 7}, ends=ends, share_lags={("t", 0): 0})
+    rows = [(row.partition, row.committed, row.end, row.lag, row.known_lag) for row in found.offsets]
+    assert rows == [(0, 7, 7, 0, 0), (1, None, 5, None, None), (2, None, 0, None, 0)]
+    state = parse_condition("lag<=0").check(found)
+    assert (state.met, state.is_unknown, state.seen) == (False, True, "lag 0, but no start offset for t[1]")
+    begun = snapshot(
+        base, coordinator=AT, committed={("t", 0): 7, ("t", 1): 5}, ends=ends, share_lags={("t", 0): 0, ("t", 1): 0}
+    )
+    assert parse_condition("lag<=0").check(begun).met
 
 
 def test_a_streams_group():

@@ -130,7 +130,8 @@ class Condition:
         if unknown:
             row = unknown[0]
             more = f" and {len(unknown) - 1} more" if len(unknown) > 1 else ""
-            why = "no committed offset" if row.committed is None else "unknown end offset"
+            none = "no start offset" if group.type == "share" else "no committed offset"
+            why = none if row.committed is None else "unknown end offset"
             if group.may_lack_offsets and row.topic not in {one.name for one in group.topics}:
                 why = "this login may not see the offset"
             lag = "no lag is known:" if len(unknown) == len(rows) else f"lag {known}, but"
