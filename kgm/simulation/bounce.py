@@ -23,7 +23,7 @@ from kgm.simulation.report.caveats import (
     version_caveats,
     votes_caveats,
 )
-from kgm.simulation.report.certainty import doubts_of
+from kgm.simulation.report.certainty import Doubts, doubts_of
 from kgm.simulation.report.framework_doubts import framework_doubts
 from kgm.simulation.report.prediction import Prediction
 from kgm.simulation.shape import PlayedShapes
@@ -72,10 +72,7 @@ def simulate(
         return simulate_streams(snapshot, plan, name=name, draws=draws, seed=seed, is_out_of_time=is_out_of_time)
     is_cut_short = is_out_of_time()
     group, planned = simulation.group, simulation.plan
-    doubts = doubts_of(
-        snapshot, group, planned, has_rebalances=played.has_rebalances,
-        custom_default=_custom_default(snapshot, simulation, played),
-    ).with_late_returns(played.left_out)  # fmt: skip
+    doubts = _doubts(snapshot, simulation, played)
     of_framework = framework_doubts(snapshot, group, planned)
     exact = (
         doubts.is_exact
@@ -111,12 +108,15 @@ def simulate(
     )
 
 
-def _custom_default(snapshot: GroupSnapshot, simulation: Simulation, played: PlayedBounce) -> str | None:
-    """The broker's default assignor if the group may use it and it is a custom one."""
-    plan, default = simulation.plan, simulation.settings.default_assignor
-    becomes_consumer = simulation.group.protocol is GroupProtocol.CONSUMER and snapshot.type != "consumer"
+def _doubts(snapshot: GroupSnapshot, simulation: Simulation, played: PlayedBounce) -> Doubts:
+    group, plan, default = simulation.group, simulation.plan, simulation.settings.default_assignor
+    becomes_consumer = group.protocol is GroupProtocol.CONSUMER and snapshot.type != "consumer"
     uses_default = played.depends_on_votes or plan.migrate or (becomes_consumer and plan.what_if.assignor is None)
-    return default if uses_default and default in simulation.settings.custom_assignors else None
+    is_custom = uses_default and default in simulation.settings.custom_assignors
+    doubts = doubts_of(
+        snapshot, group, plan, has_rebalances=played.has_rebalances, custom_default=default if is_custom else None
+    )
+    return doubts.with_late_returns(played.left_out)
 
 
 def _caveats(snapshot: GroupSnapshot, simulation: Simulation, played: PlayedBounce) -> tuple[str, ...]:

@@ -68,16 +68,12 @@ class Doubts:
 
 
 def doubts_of(
-    snapshot: GroupSnapshot,
-    group: StartingGroup,
-    plan: Plan,
-    *,
-    has_rebalances: bool,
+    snapshot: GroupSnapshot, group: StartingGroup, plan: Plan, *, has_rebalances: bool,
     custom_default: str | None = None,
-) -> Doubts:
+) -> Doubts:  # fmt: skip
     """How the draws depend on libraries that kgm does not play, and on whether it knows the assignor. has_rebalances:
-    whether any of them has a rebalance or another generation. custom_default: the broker's default assignor if the
-    group may use it and kgm does not know it."""
+    whether any has a rebalance or another generation. custom_default: the broker's default assignor, if the group may
+    use it and kgm does not know it."""
     unsure = [member for member in group.members if not is_played(member.client, group.assignor)]
     named = [member for member in unsure if member.identity in plan.named]
     is_classic = group.protocol is GroupProtocol.CLASSIC
@@ -92,13 +88,12 @@ def doubts_of(
     claims_are_open = are_mixed and (group.assignor == STICKY or (may_rejoin and group.assignor not in _STATELESS))
     misfit = _misfit(snapshot, group, plan) if has_rebalances or may_rejoin else None
     others_assign = is_classic and _assigns_otherwise(snapshot, group, unsure)
-    unknown_assignor = group.unknown_assignor or custom_default
-    knows_assignor = unknown_assignor is None and misfit is None and not others_assign
+    unknown = group.unknown_assignor or custom_default
+    knows_assignor = unknown is None and misfit is None and not others_assign
     texts = [misfit] if misfit else []
-    if unknown_assignor is not None and has_rebalances:
-        texts.append(_of_unknown_assignor(unknown_assignor, is_classic=is_classic and custom_default is None))
-    may_give_up = group.may_forget and group.assignor != STICKY and has_rebalances
-    if may_give_up:
+    if unknown is not None and has_rebalances:
+        texts.append(_of_unknown_assignor(unknown, is_classic=is_classic and custom_default is None))
+    if may_give_up := group.may_forget and group.assignor != STICKY and has_rebalances:
         texts.append(_of_nameless(group))
     writer = snapshot.leader_library
     disguised = is_classic and has_rebalances and _is_disguised(snapshot)
@@ -120,8 +115,7 @@ def doubts_of(
         )
     present = present_doubts(snapshot, group, plan, has_rebalances=has_rebalances)
     texts += present.caveats
-    if depends:
-        texts += _caveats(unsure, group.assignor if is_classic else None)
+    texts += _caveats(unsure, group.assignor if is_classic else None) if depends else []
     return Doubts(
         depends=depends or disguised or is_foreign or may_give_up,
         misfit=misfit,
