@@ -4,7 +4,8 @@ Commands use `AdminClient` (`admin_client`). It sends requests through `Brokers`
 addresses, open connections and coordinators, asks different brokers at the same time in plain threads, and retries
 reads until one `Deadline`. A `BrokerConnection` (`transport.connection`) is one socket with negotiated versions;
 `security` adds TLS and SASL to it. `requests`, `group_listing` and `leave_group` have one function for each request;
-`snapshots` turns responses into `GroupSnapshot`s; `offsets_topic` reads what no API returns from `__consumer_offsets`.
+`snapshots` turns responses into `GroupSnapshot`s; `offsets_topic` reads what no API returns from `__consumer_offsets`,
+through `topic_log`.
 Kafka error codes become exceptions in `failures` and nowhere else.
 
 No asyncio, no logging, no concurrent.futures: a command has to start quickly and does not run for long.
@@ -12,14 +13,8 @@ No asyncio, no logging, no concurrent.futures: a command has to start quickly an
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING
-
 from kgm.client.admin_client import AdminClient
 from kgm.client.transport.connection import Security
-
-if TYPE_CHECKING:
-    from kgm.client.offsets_topic.committed_topics import CommittedTopics
 
 __all__ = ["AdminClient", "Security", "connect"]
 
@@ -30,16 +25,9 @@ def connect(bootstrap: str, *, timeout_ms: int = 30_000, security: Security | No
 
     Raises UsageError for an invalid bootstrap list, UnreachableError if no broker answers."""
     cluster = AdminClient(bootstrap, timeout_ms=timeout_ms, security=security)
-    cluster.offsets.open_logs = partial(_logs_of, cluster)
     try:
         cluster.start()
     except BaseException:
         cluster.close()
         raise
     return cluster
-
-
-def _logs_of(cluster: AdminClient) -> CommittedTopics:
-    from kgm.client.offsets_topic.committed_topics import CommittedTopics
-
-    return CommittedTopics(cluster.brokers)

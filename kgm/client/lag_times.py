@@ -19,8 +19,8 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from kgm.client.offsets_topic import partition_log
 from kgm.client.offsets_topic.member_activity import ActivityRecord, CommitRecord, GroupActivity
+from kgm.client.topic_log import partition_log
 from kgm.client.transport.parallel import run_parallel
 from kgm.model.errors import AuthorizationError, DecodeError, ErrorCode, KgmError, UnreachableError
 from kgm.model.snapshot import GroupSnapshot, OffsetSnapshot, with_lag

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from kgm.client import requests
 from kgm.client.failures import from_code
@@ -16,6 +16,9 @@ from kgm.clients.subscribed_topics import looks_for_topics, similar_topics
 from kgm.java import re2j
 from kgm.model.errors import ErrorCode, KgmError
 from kgm.model.snapshot import GroupSnapshot, TopicSnapshot
+
+if TYPE_CHECKING:
+    from kgm.client.topic_log.committed_topics import CommittedTopics
 
 #: The share of the time that groups' logs can use.
 _LOG_SHARE = 0.5
@@ -38,21 +41,6 @@ class HiddenOffsets:
     names_topics: bool
 
 
-class GroupLogs(Protocol):
-    """What the coordinators' logs say about groups, such as `offsets_topic.committed_topics.CommittedTopics`."""
-
-    def of(self, group_ids: Iterable[str], deadline: Deadline) -> Mapping[str, set[str]]:
-        """The topics with committed offsets by group; groups whose log could not be read in full are left out."""
-        ...
-
-
-class _NoLogs:
-    """Logs that cannot be read."""
-
-    def of(self, group_ids: Iterable[str], deadline: Deadline) -> Mapping[str, set[str]]:  # noqa: ARG002
-        return {}
-
-
 class OffsetReader:
     """Reads offsets from the brokers of a cluster, and remembers what they did not report last time."""
 
@@ -71,9 +59,8 @@ class OffsetReader:
         self.incomplete_groups: dict[str, HiddenOffsets] = {}
         #: Whether there may be topics that the principal may not describe; None until that has been checked.
         self._is_limited: bool | None = None
-        #: Opens the logs of groups, which show offsets that brokers leave out: done for the first such group.
-        self.open_logs: Callable[[], GroupLogs] = _NoLogs
-        self._logs: GroupLogs | None = None
+        #: The logs of groups, which show offsets that brokers leave out: opened for the first such group.
+        self._logs: CommittedTopics | None = None
         #: (topic, partition) of topics that exist: partitions whose end offset could not be read.
         self.unread_ends: dict[tuple[str, int], KgmError] = {}
         #: By share group: how many records are left in each partition, if the broker reports it.
@@ -236,7 +223,10 @@ class OffsetReader:
         """By group, the topics with committed offsets that the broker has left out; groups whose log cannot be read in
         full are left out."""
         if self._logs is None:
-            self._logs = self.open_logs()
+            # Imported here because it decodes records, which few commands need.
+            from kgm.client.topic_log.committed_topics import CommittedTopics
+
+            self._logs = CommittedTopics(self._brokers)
         unseen = {
             group_id: topics - {topic for topic, _ in committed[group_id]}
             for group_id, topics in self._logs.of(committed, deadline).items()

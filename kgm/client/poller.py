@@ -8,8 +8,8 @@ from typing import Any
 
 from kgm.client.admin_client import AdminClient
 from kgm.client.in_parts import KeptGroups, in_parts
-from kgm.client.offsets_topic import partition_log
 from kgm.client.offsets_topic.group_tail import MAX_BYTES, GroupRecordTail, RawRecord, RecordedGroup, decoded
+from kgm.client.topic_log import partition_log
 from kgm.model.errors import KgmError
 from kgm.model.snapshot import GroupSnapshot
 

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kgm.client import AdminClient, connect
 from kgm.client.failures import OtherClusterError, is_temporary
-from kgm.client.offsets_topic import partition_log
 from kgm.client.security import make_security
+from kgm.client.topic_log import partition_log
 from kgm.client.transport.brokers import BrokerNode
 from kgm.client.transport.connection import BrokerConnection
 from kgm.client.transport.deadline import Deadline

@@ -17,7 +17,7 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from kgm.client.admin_client import AdminClient
-from kgm.client.offsets_topic import partition_log
+from kgm.client.topic_log import partition_log
 from kgm.client.transport.brokers import BrokerNode
 from kgm.client.transport.connection import BrokerConnection
 from kgm.client.transport.deadline import Deadline

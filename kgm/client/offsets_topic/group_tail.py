@@ -15,7 +15,8 @@ from kgm.client.admin_client import AdminClient
 from kgm.client.failures import is_temporary
 from kgm.client.framework_groups import connect_group
 from kgm.client.in_parts import KeptGroups
-from kgm.client.offsets_topic import last_rebalance, partition_log
+from kgm.client.offsets_topic import last_rebalance
+from kgm.client.topic_log import partition_log
 from kgm.client.transport.connection import BrokerConnection
 from kgm.client.transport.deadline import Deadline
 from kgm.clients.recognition import recognise_record

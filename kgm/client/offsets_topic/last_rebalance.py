@@ -18,7 +18,7 @@ from functools import partial
 from typing import Final
 
 from kgm.client.admin_client import AdminClient
-from kgm.client.offsets_topic import partition_log
+from kgm.client.topic_log import partition_log
 from kgm.client.transport.connection import BrokerConnection
 from kgm.client.transport.deadline import Deadline
 from kgm.clients.recognition import recognise_record

@@ -18,9 +18,9 @@ from typing import Final, TypeAlias
 
 from kgm.client.admin_client import AdminClient
 from kgm.client.failures import is_temporary
-from kgm.client.offsets_topic import partition_log
-from kgm.client.offsets_topic.partition_log import OffsetsTopic, PartitionLeader
 from kgm.client.offsets_topic.writability import Writability, writability
+from kgm.client.topic_log import partition_log
+from kgm.client.topic_log.partition_log import OffsetsTopic, PartitionLeader
 from kgm.client.transport.connection import BrokerConnection
 from kgm.client.transport.deadline import Deadline
 from kgm.java.partitions import partition_for

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from kgm.client import requests
-from kgm.client.offsets_topic.partition_log import OFFSETS_TOPIC, OffsetsTopic, Replicas
+from kgm.client.topic_log.partition_log import OFFSETS_TOPIC, OffsetsTopic, Replicas
 from kgm.client.transport.brokers import Brokers
 from kgm.client.transport.connection import BrokerConnection
 from kgm.client.transport.deadline import Deadline

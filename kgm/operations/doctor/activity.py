@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from kgm.client.offsets_topic.partition_log import OFFSETS_TOPIC
+from kgm.client.topic_log.partition_log import OFFSETS_TOPIC
 from kgm.clients.subscribed_topics import subscribed_topics
 from kgm.model.changes import IN_TRANSITION
 from kgm.model.snapshot import GroupSnapshot, OffsetSnapshot

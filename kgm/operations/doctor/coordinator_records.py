@@ -7,8 +7,8 @@ from typing import Final
 
 from kgm.client import AdminClient
 from kgm.client.in_parts import PART
-from kgm.client.offsets_topic import partition_log
 from kgm.client.offsets_topic.group_tail import GroupRecordTail, RawRecord
+from kgm.client.topic_log import partition_log
 from kgm.java.partitions import partition_for
 from kgm.model.errors import KgmError
 from kgm.operations.doctor.findings import SkippedChecks

@@ -9,9 +9,9 @@ from typing import Final
 
 from kgm.client import AdminClient
 from kgm.client.lag_times import with_lag_times
-from kgm.client.offsets_topic import partition_log
 from kgm.client.offsets_topic.group_tail import RecordedGroup
 from kgm.client.offsets_topic.writability import Writability, writability
+from kgm.client.topic_log import partition_log
 from kgm.java.partitions import partition_for
 from kgm.model.errors import ErrorCode, KgmError, NotFoundError
 from kgm.model.snapshot import GroupSnapshot

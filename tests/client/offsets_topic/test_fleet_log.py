@@ -7,8 +7,9 @@ import uuid
 
 import pytest
 
-from kgm.client.offsets_topic import fleet_log, partition_log
+from kgm.client.offsets_topic import fleet_log
 from kgm.client.offsets_topic.fleet_log import WINDOW_MS, FleetLog
+from kgm.client.topic_log import partition_log
 from tests.client.joiners import Joiner, take_all
 from tests.kafka.heartbeat_group import HeartbeatGroup
 from tests.server.wire_client import WireClient

@@ -9,9 +9,10 @@ from types import SimpleNamespace
 import pytest
 
 from kgm.client import connect, in_parts
-from kgm.client.offsets_topic import group_tail, last_rebalance, partition_log
+from kgm.client.offsets_topic import group_tail, last_rebalance
 from kgm.client.offsets_topic.group_tail import GroupRecordTail, as_snapshot, decoded
 from kgm.client.poller import GroupPoller, completed_from_record
+from kgm.client.topic_log import partition_log
 from kgm.model.errors import NotFoundError, UnreachableError
 from kgm.protocol.subscription import MemberAssignment, Subscription, encode_assignment, encode_subscription
 from kgm.records.messages.group_metadata_value import GroupMetadataValue, MemberMetadata

@@ -7,9 +7,10 @@ import json
 import pytest
 
 from kgm.client import connect
-from kgm.client.offsets_topic import member_activity, partition_log
+from kgm.client.offsets_topic import member_activity
 from kgm.client.offsets_topic.member_activity import GroupActivity, RebalanceRecord
-from kgm.client.offsets_topic.partition_log import OFFSETS_TOPIC
+from kgm.client.topic_log import partition_log
+from kgm.client.topic_log.partition_log import OFFSETS_TOPIC
 from kgm.model.errors import ErrorCode
 from kgm.protocol.apis import ApiKey
 from tests.cli.runner import kgm

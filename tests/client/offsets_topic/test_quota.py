@@ -39,7 +39,7 @@ def limited(secured):
 
 
 def test_a_fetch_over_the_quota_is_done_again(limited, monkeypatch):
-    from kgm.client.offsets_topic import partition_log
+    from kgm.client.topic_log import partition_log
 
     empty = []
     fetch = partition_log._fetch

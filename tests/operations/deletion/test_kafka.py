@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from kgm.client import connect
 from kgm.client.delete_groups import delete_group, delete_offsets
-from kgm.client.offsets_topic import partition_log
+from kgm.client.topic_log import partition_log
 from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.java.partitions import partition_for
 from kgm.records.record import decode_record

@@ -9,8 +9,8 @@ import pytest
 
 from kgm.client.offsets_topic.group_tail import RecordedGroup
 from kgm.client.offsets_topic.member_activity import CommitRecord
-from kgm.client.offsets_topic.partition_log import Replicas
 from kgm.client.offsets_topic.writability import Writability
+from kgm.client.topic_log.partition_log import Replicas
 from kgm.history.rows import AlarmRow, TimeoutAdviceRow
 from kgm.model.snapshot import CoordinatorNode, GroupSnapshot, MemberSnapshot, OffsetSnapshot, TopicSnapshot
 from kgm.model.work import MemberWork, UserData

@@ -8,8 +8,8 @@ import uuid
 import pytest
 
 from kgm.client import connect
-from kgm.client.offsets_topic import partition_log
 from kgm.client.offsets_topic.group_tail import GroupRecordTail
+from kgm.client.topic_log import partition_log
 from kgm.java.partitions import partition_for
 from kgm.operations.doctor import coordinator_records
 from kgm.operations.doctor.coordinator_records import CoordinatorRecords

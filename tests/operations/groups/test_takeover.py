@@ -8,8 +8,8 @@ from functools import partial
 
 import pytest
 
-from kgm.client.offsets_topic import partition_log
-from kgm.client.offsets_topic.partition_log import OFFSETS_TOPIC
+from kgm.client.topic_log import partition_log
+from kgm.client.topic_log.partition_log import OFFSETS_TOPIC
 from kgm.operations.groups.rebalance_wait import read_rebalance_wait
 from kgm.text.timestamps import rfc3339
 from tests.cli.runner import kgm

@@ -11,9 +11,9 @@ from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from kgm.client import connect
-from kgm.client.offsets_topic import partition_log
 from kgm.client.offsets_topic.topic_reader import TopicReader
 from kgm.client.security import make_security
+from kgm.client.topic_log import partition_log
 from kgm.history.causes.session_timeouts import SessionSource, SessionTimeout
 from kgm.history.derive import derive
 from kgm.history.folders import Reading, folders, raw_table

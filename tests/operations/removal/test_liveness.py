@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kgm.client.offsets_topic.member_activity import CommitRecord, MemberRecord, RebalanceRecord, RecordedMember
-from kgm.client.offsets_topic.partition_log import Replicas
 from kgm.client.offsets_topic.writability import Writability
+from kgm.client.topic_log.partition_log import Replicas
 from kgm.model.snapshot import MemberSnapshot
 from kgm.operations.removal.liveness import (
     SHORTEST_SILENCE_MS,

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Producer
 
 from kgm.client import connect
-from kgm.client.offsets_topic import partition_log
+from kgm.client.topic_log import partition_log
 from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.model.errors import ErrorCode, KgmError
 from kgm.operations.top import fleet as fleet_module

@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
 from kgm.client import connect
-from kgm.client.offsets_topic import partition_log
+from kgm.client.topic_log import partition_log
 from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.java.partitions import partition_for
 from kgm.records.record import decode_record

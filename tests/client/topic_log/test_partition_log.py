@@ -6,7 +6,7 @@ import cramjam
 import pytest
 
 from kgm.client.failures import is_temporary
-from kgm.client.offsets_topic import partition_log
+from kgm.client.topic_log import partition_log
 from kgm.client.transport.deadline import Deadline
 from kgm.model.errors import DecodeError, ErrorCode, KgmError, NotFoundError, UnreachableError
 from kgm.records.batch import HEADER, Batch, new_batch

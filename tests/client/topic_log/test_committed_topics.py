@@ -6,8 +6,8 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from kgm.client import connect
-from kgm.client.offsets_topic import committed_topics
-from kgm.client.offsets_topic.committed_topics import CommittedTopics
+from kgm.client.topic_log import committed_topics
+from kgm.client.topic_log.committed_topics import CommittedTopics
 from kgm.client.transport.deadline import Deadline
 from kgm.server import serve_in_thread
 from tests.kafka.records import commit
@@ -40,7 +40,7 @@ def test_it_follows_commits_and_deletions(server, topics_of):
 def test_a_log_that_is_too_long_says_nothing(server, topics_of, monkeypatch):
     commit(server.bootstrap, "g", ("to", 0, 1))
     monkeypatch.setattr(committed_topics, "MAX_BYTES", 10)
-    monkeypatch.setattr("kgm.client.offsets_topic.partition_log._FETCH_BYTES", 1)  # one batch in each fetch
+    monkeypatch.setattr("kgm.client.topic_log.partition_log._FETCH_BYTES", 1)  # one batch in each fetch
     assert topics_of("g") == {}
     assert topics_of("g") == {}
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
-from kgm.client.offsets_topic import partition_log
+from kgm.client.topic_log import partition_log
 from kgm.client.transport.brokers import Brokers
 from kgm.client.transport.connection import BrokerConnection
 from kgm.client.transport.deadline import Deadline
