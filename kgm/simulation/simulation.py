@@ -23,7 +23,7 @@ from kgm.simulation.plan.settled import has_room_for_restarts, only_loses_one
 from kgm.simulation.plan.starting_group import StartingGroup, starting_group_of
 from kgm.simulation.play.client_profiles import LONGEST_START_MS
 from kgm.simulation.play.draw import Draw
-from kgm.simulation.play.leader import SubscriptionCache
+from kgm.simulation.play.leader import DrawCache
 from kgm.simulation.play.plan_runner import PlanRunner
 from kgm.simulation.play.timing import EXTREME_STARTS, EXTREME_TIMINGS, NOTICED, DrawTiming, UsualTiming
 from kgm.simulation.report.caveats import INITIAL_DELAY
@@ -81,7 +81,7 @@ class Simulation:
     is_out_of_time: Callable[[], bool] = never
     budget_ms: int | None = None
     executor: DrawExecutor = HERE
-    cache: SubscriptionCache = field(default_factory=SubscriptionCache, repr=False, compare=False)
+    cache: DrawCache = field(default_factory=DrawCache, repr=False, compare=False)
 
     @classmethod
     def of(cls, snapshot: GroupSnapshot, plan: Plan, seed: int = SEED) -> "Simulation":

@@ -9,7 +9,7 @@ from kgm.model.client_library import JAVA
 from kgm.model.errors import ErrorCode as E
 from kgm.protocol.subscription import Subscription, encode_subscription
 from kgm.simulation.plan.client_library import STICKY
-from kgm.simulation.play.leader import SubscriptionCache, assignments, encode_sticky_data
+from kgm.simulation.play.leader import DrawCache, assignments, encode_sticky_data
 from tests.coordinator.harness import Harness
 
 HEARTBEAT_MS = 3_000
@@ -42,7 +42,7 @@ class Fleet:
         self.topics = {"t": partitions}
         self.session, self.rebalance = session, rebalance
         self.up = {}
-        self.cache = SubscriptionCache()
+        self.cache = DrawCache()
 
     def number_members_from_one(self):
         """Make member ids as the KIP writes them."""

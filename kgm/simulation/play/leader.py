@@ -37,16 +37,17 @@ from kgm.simulation.plan.starting_group import StartingGroup
 K = TypeVar("K")
 V = TypeVar("V")
 
-#: The most entries of each kind that a `SubscriptionCache` holds.
+#: The most subscriptions or assignments of each kind that a `DrawCache` holds.
 _MAX_ENTRIES = 20_000
 _INT = struct.Struct(">i")
 _SHORT = struct.Struct(">h")
 
 
-class SubscriptionCache:
-    """Encodes and decodes subscriptions and assignments, each only once, because they are the same over and over.
+class DrawCache:
+    """What the draws of a simulation share, because each would otherwise compute the same again: subscriptions and
+    assignments, encoded and decoded only once, and the consumer group with which draws begin.
 
-    It is emptied when it is full, to limit the memory of a long simulation."""
+    Each kind of subscription or assignment is emptied when it is full, to limit the memory of a long simulation."""
 
     def __init__(self) -> None:
         self._members: dict[tuple[str, str, str | None, bytes], MemberSpec] = {}
@@ -162,7 +163,7 @@ def assignments(
     has_scala_maps: bool = False,
     leader: str | None = None,
     map_order: MapOrder | None = None,
-    cache: SubscriptionCache | None = None,
+    cache: DrawCache | None = None,
     has_user_data: bool = False,
 ) -> dict[str, bytes]:
     """The encoded assignments that a leader sends in its SyncGroup, by member id. has_user_data: `is_seen` of
@@ -171,7 +172,7 @@ def assignments(
         assignor, members, topics, library, least_capacity, has_scala_maps=has_scala_maps, leader=leader,
         map_order=map_order,
     )  # fmt: skip
-    encode = (SubscriptionCache() if cache is None else cache).encode_assignment
+    encode = (DrawCache() if cache is None else cache).encode_assignment
     data = assignment_user_data(assignor, library, is_seen=has_user_data)
     return {member_id: encode(partitions, data) for member_id, partitions in found.items()}
 

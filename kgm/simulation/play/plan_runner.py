@@ -16,7 +16,7 @@ from kgm.simulation.play.bulk import BULK_FROM, HEARTBEATS_FROM, BulkPlayer, bul
 from kgm.simulation.play.classic_member import ScriptedClassicMember
 from kgm.simulation.play.consumer_member import ScriptedConsumerMember
 from kgm.simulation.play.draw import SILENT_CLOSE, Draw, final_assignment, generation_of, stable_with
-from kgm.simulation.play.leader import SubscriptionCache
+from kgm.simulation.play.leader import DrawCache
 from kgm.simulation.play.scripted_member import ScriptedMember
 from kgm.simulation.play.seed_records import load_group, scripted_member, seed_records
 from kgm.simulation.play.timing import STOP_SPREAD_MS, DrawTiming
@@ -60,7 +60,7 @@ class PlanRunner:
         self, group: StartingGroup, plan: Plan, settings: BrokerSettings, seed: str, *, led_by: str | None = None,
         keeps_holdings: bool = False, timing: type[DrawTiming] = DrawTiming,
         is_out_of_time: Callable[[], bool] = lambda: False, bulk_from: int | None = None,
-        is_deleted_when_empty: bool = False, cache: SubscriptionCache | None = None,
+        is_deleted_when_empty: bool = False, cache: DrawCache | None = None,
     ) -> None:  # fmt: skip
         self.group = group
         self._is_out_of_time = is_out_of_time

@@ -21,7 +21,7 @@ from kgm.simulation.plan.starting_group import StartingGroup, StartingMember
 from kgm.simulation.play.classic_member import ScriptedClassicMember
 from kgm.simulation.play.client_profiles import PROFILES
 from kgm.simulation.play.consumer_member import ScriptedConsumerMember
-from kgm.simulation.play.leader import SubscriptionCache, assignment_user_data
+from kgm.simulation.play.leader import DrawCache, assignment_user_data
 from kgm.simulation.play.scripted_member import ScriptedMember
 from kgm.simulation.play.world import World
 
@@ -79,7 +79,7 @@ def seed_records(
     image: TopicImage,
     since_ms: int,
     behavior: CoordinatorBehavior = REFERENCE_BEHAVIOR,
-    cache: SubscriptionCache | None = None,
+    cache: DrawCache | None = None,
     *,
     resolved_ms: int = 0,
 ) -> list[Record]:
@@ -87,7 +87,7 @@ def seed_records(
     resolved_ms: when the broker resolved the regular expressions of a consumer group."""
     if group.protocol is GroupProtocol.CONSUMER:
         return _consumer(group, image, since_ms, behavior, resolved_ms)
-    cache = SubscriptionCache() if cache is None else cache
+    cache = DrawCache() if cache is None else cache
     data = assignment_user_data(group.assignor, leader.assigner(group.assignor), is_seen=group.has_user_data)
     value = GroupMetadataValue(
         protocol_type="consumer",
@@ -101,7 +101,7 @@ def seed_records(
 
 
 def _classic_member(
-    group: StartingGroup, member: StartingMember, data: bytes | None, cache: SubscriptionCache
+    group: StartingGroup, member: StartingMember, data: bytes | None, cache: DrawCache
 ) -> MemberMetadata:
     keeps = is_cooperative(group.assignor) and member.identity not in group.giving_up
     owned = member.owned if keeps else {}

@@ -38,7 +38,7 @@ from kgm.simulation.plan.retention import Retention
 from kgm.simulation.plan.starting_group import StartingGroup
 from kgm.simulation.play.draw import TimelineEvent
 from kgm.simulation.play.held_newcomers import HeldNewcomers
-from kgm.simulation.play.leader import SubscriptionCache
+from kgm.simulation.play.leader import DrawCache
 from kgm.simulation.play.open_regexes import OpenRegexes
 from kgm.simulation.play.ownership_ledger import OwnershipLedger
 from kgm.simulation.play.random_stream import LateRandom, RandomStream
@@ -146,7 +146,7 @@ class World:
     def __init__(
         self, group: StartingGroup, settings: BrokerSettings, seed: str, *, heartbeat_interval_ms: int | None = None,
         keeps_holdings: bool = False, timing: type[DrawTiming] = DrawTiming, observer: WorldObserver | None = None,
-        is_deleted_when_empty: bool = False, cache: SubscriptionCache | None = None,
+        is_deleted_when_empty: bool = False, cache: DrawCache | None = None,
     ) -> None:  # fmt: skip
         self.group = group
         self._retention = Retention(group, seed, is_deleted_when_empty=is_deleted_when_empty)
@@ -162,7 +162,7 @@ class World:
         self.knows_topics_first = RandomStream(seed + "/topics", "").random() < _TOPICS_FIRST_SHARE
         self.timing = timing(self.chance, heartbeat_interval_ms, group.sessions_ms()[0])
         self.clock = VirtualClock(START_MS)
-        self.cache = SubscriptionCache() if cache is None else cache
+        self.cache = DrawCache() if cache is None else cache
         self.ledger = OwnershipLedger(group.topics, group.assignment, START_MS, keeps_holdings=keeps_holdings)
         self.timeline: list[TimelineEvent] = []
         #: All records, if they are kept: by default they are not.

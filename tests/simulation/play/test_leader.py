@@ -6,7 +6,7 @@ from kgm.model.errors import RefusedError
 from kgm.protocol.messages.join_group_response import JoinGroupResponseMember
 from kgm.protocol.subscription import Subscription, encode_subscription
 from kgm.simulation.play.leader import (
-    SubscriptionCache,
+    DrawCache,
     assignment_user_data,
     assignments,
     decode_sticky_data,
@@ -51,19 +51,17 @@ def test_user_data_that_cannot_be_read_is_nothing_owned(data):
 def test_a_leader_looks_for_what_is_owned_where_its_assignor_does():
     both = row(user_data=encode_sticky_data({"t": (1,)}, 4), owned_partitions={"t": [0]}, generation_id=6, rack_id="r")
     cooperative, sticky = (
-        SubscriptionCache().decode_member("cooperative-sticky", both),
-        SubscriptionCache().decode_member("sticky", both),
+        DrawCache().decode_member("cooperative-sticky", both),
+        DrawCache().decode_member("sticky", both),
     )
     assert (cooperative.owned, cooperative.generation) == ({"t": (0,)}, 6)
     assert (sticky.owned, sticky.generation, sticky.names_generation) == ({"t": (1,)}, 4, True)
     assert (sticky.group_instance_id, sticky.rack, sticky.topics) == ("i", "r", ("t",))
-    assert (
-        SubscriptionCache().decode_member("sticky", row(user_data=encode_sticky_data({}, 4))).names_generation is False
-    )
+    assert DrawCache().decode_member("sticky", row(user_data=encode_sticky_data({}, 4))).names_generation is False
 
 
 def test_subscriptions_are_decoded_once():
-    cache = SubscriptionCache()
+    cache = DrawCache()
     assert cache.decode_member("range", row()) is cache.decode_member("range", row())
     given = assignments("range", [cache.decode_member("range", row())], {"t": 3}, JAVA)
     assert cache.decode_assignment(given["m"]) == {"t": (0, 1, 2)}
@@ -73,15 +71,15 @@ def test_subscriptions_are_decoded_once():
 
 def test_an_unknown_assignor_cannot_be_run():
     with pytest.raises(RefusedError, match="stream"):
-        assignments("stream", [SubscriptionCache().decode_member("range", row())], {"t": 3}, JAVA)
+        assignments("stream", [DrawCache().decode_member("range", row())], {"t": 3}, JAVA)
     with pytest.raises(RefusedError, match="of-ours") as caught:
-        assignments("of-ours", [SubscriptionCache().decode_member("range", row())], {"t": 3}, JAVA)
+        assignments("of-ours", [DrawCache().decode_member("range", row())], {"t": 3}, JAVA)
     assert "kgm simulate-bounce --assignor" in caught.value.hint, "kgm scale-in predicts without that option"
 
 
 def test_the_broker_lists_members_as_its_hash_map_does():
     members = [
-        SubscriptionCache().decode_member("range", JoinGroupResponseMember(member_id=name, metadata=row().metadata))
+        DrawCache().decode_member("range", JoinGroupResponseMember(member_id=name, metadata=row().metadata))
         for name in ("zeta", "alpha", "mike", "kilo")
     ]
     listed = [member.member_id for member in in_map_order(members)]

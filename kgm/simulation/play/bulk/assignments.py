@@ -25,7 +25,7 @@ from kgm.model.client_library import JAVA, PLAYED
 from kgm.protocol.subscription import NO_GENERATION
 from kgm.simulation.plan.starting_group import StartingGroup, StartingMember
 from kgm.simulation.play.bulk.arrays import NO_MEMBER, Flags, Ints
-from kgm.simulation.play.leader import SubscriptionCache, assigned, encode_sticky_data
+from kgm.simulation.play.leader import DrawCache, assigned, encode_sticky_data
 
 #: Assignors whose result follows from the order of the members alone, if all have the same topics and no racks.
 _ORDERED: Final = frozenset({"range", "roundrobin"})
@@ -84,7 +84,7 @@ class LeaderAssignment:
         rows = rows_of(self.owners(), self._starts, self._group.topics)
         return {member_id: rows.get(slot, {}) for member_id, slot in self._slots.items()}
 
-    def subscriptions(self, cache: SubscriptionCache) -> dict[str, bytes]:
+    def subscriptions(self, cache: DrawCache) -> dict[str, bytes]:
         """What the members sent, by member id (`ScriptedClassicMember._subscription`)."""
         found, sent = {}, self._sent.tolist()
         for member_id, slot in self._slots.items():
@@ -95,7 +95,7 @@ class LeaderAssignment:
         return found
 
     def _member(self, member_id: str, slot: int, sent: int) -> MemberSpec:
-        """A member as the leader reads its subscription (`leader.SubscriptionCache.decode_member`)."""
+        """A member as the leader reads its subscription (`leader.DrawCache.decode_member`)."""
         named, spec = None if sent == NO_GENERATION else sent, self._specs[slot]
         owned, generation = self._had(member_id, slot, named)
         return MemberSpec(
