@@ -133,7 +133,7 @@ def changes(directory):
     import pyarrow as pa
 
     from kgm.history.decode.raw import segment_records
-    from kgm.history.reconstruct.timelines import LogReplay
+    from tests.history.reconstruct.log_replay import LogReplay
 
     path = directory / SEGMENT
 

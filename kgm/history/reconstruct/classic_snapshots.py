@@ -1,5 +1,5 @@
-"""A fold over the records of a classic group, in the order of their offsets: the group as of each record, how its
-members changed in between, and its rebalances.
+"""What the records of a classic group show, in the order of their offsets: the group as of each record, how its members
+changed in between, and its rebalances.
 
 Kafka's coordinator writes a group's metadata at four points only: when the group is new (not before 4.0), when it
 becomes empty, when a static member is replaced in a stable group (same generation: the bounce was absorbed, KIP-345),
@@ -10,18 +10,18 @@ Compaction removes records that were written again later, and leaves gaps in the
 gap between two records of a group, there may have been others: such a window is not `complete`, its changes are the
 difference between its two ends, and anything that requires the records in between is None.
 
-`fold` is pure Python on values of the scalar codec, without numpy or Arrow, and the reference for
-`incremental_fold`, which uses the functions here on records that were decoded as columns."""
+`incremental_fold` uses the functions here on records that were decoded as columns. Nothing here needs numpy or
+Arrow."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 from kgm.protocol.subscription import PROTOCOL_TYPE, readable_assignment, readable_subscription
-from kgm.records.messages.group_metadata_value import GroupMetadataValue, MemberMetadata
+from kgm.records.messages.group_metadata_value import MemberMetadata
 
 TopicPartition = tuple[str, int]
 #: Assignors before whose rebalances every member gives up all its partitions (KIP-429 defines which others do not).
@@ -54,26 +54,6 @@ class ChangeKind(StrEnum):
     REPLACED = "replaced"
     #: The same member subscribes to other topics than before.
     RESUBSCRIBED = "resubscribed"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupMetadataRecord:
-    """A GroupMetadata record; value None is a tombstone. timestamp: of the record, in ms."""
-
-    offset: int
-    timestamp: int
-    value: GroupMetadataValue | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupCommitRecord:
-    """An offset commit of the group that counts (tombstones and aborted ones do not). timestamp: of the record, in ms.
-    A fold expects it where it begins to count, after the marker if it was in a transaction; `offset` is its own."""
-
-    offset: int
-    timestamp: int
-    topic: str
-    partition: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,82 +184,6 @@ class GroupHistory:
     end: Snapshot | None
 
 
-def fold(records: Iterable[GroupMetadataRecord | GroupCommitRecord], gaps: OffsetGaps) -> GroupHistory:
-    """The history of one group. records: by ascending offset; gaps: of the partition that holds them."""
-    state = _Fold(gaps)
-    for record in records:
-        match record:
-            case GroupMetadataRecord():
-                state.metadata(record)
-            case GroupCommitRecord():
-                state.commit(record)
-    return state.history()
-
-
-@dataclass(slots=True)
-class _Fold:
-    gaps: OffsetGaps
-    snapshots: list[Snapshot] = field(default_factory=list)
-    changes: list[MemberChange] = field(default_factory=list)
-    rebalances: list[Rebalance] = field(default_factory=list)
-    last_offset: int = -1
-    #: The offset of the last rebalance or tombstone, -1 if there is none.
-    turned_at: int = -1
-    committed_at: dict[TopicPartition, int] = field(default_factory=dict)
-    #: Whether commits can still narrow down the last rebalance; and, for each partition not committed since that
-    #: rebalance, when it was last committed before it.
-    open_rebalance: bool = False
-    before: dict[TopicPartition, int] = field(default_factory=dict)
-
-    @property
-    def previous(self) -> Snapshot | None:
-        """The group before the next record; None if there was none, or it is not known."""
-        if not self.snapshots or self.snapshots[-1].kind is SnapshotKind.TOMBSTONE:
-            return None
-        return self.snapshots[-1]
-
-    def metadata(self, record: GroupMetadataRecord) -> None:
-        complete = not self.gaps.within(self.last_offset, record.offset)
-        self.last_offset = record.offset
-        if record.value is None:
-            self.tombstone(record, complete=complete)
-        else:
-            self.value(record, record.value, complete=complete)
-
-    def tombstone(self, record: GroupMetadataRecord, *, complete: bool) -> None:
-        generation = -1 if self.previous is None else self.previous.generation
-        self.snapshots.append(tombstone(record.offset, record.timestamp, generation, complete=complete))
-        # Everything after it is a new group with this id.
-        self.turned_at, self.committed_at, self.before, self.open_rebalance = record.offset, {}, {}, False
-
-    def value(self, record: GroupMetadataRecord, value: GroupMetadataValue, *, complete: bool) -> None:
-        previous = self.previous
-        members = {each.identity: each for each in (member_of(each, value.protocol_type) for each in value.members)}
-        difference = Difference({} if previous is None else previous.members, members)
-        kind = kind_of(value, previous, difference, members=bool(members), complete=complete)
-        new = snapshot(record.offset, record.timestamp, value, members, kind=kind, complete=complete)
-        self.snapshots.append(new)
-        if previous is None:
-            return
-        self.changes += changes_between(previous, new, difference)
-        if new.generation != previous.generation:
-            self.rebalances.append(rebalance_between(previous, new, difference))
-            self.turned_at, self.before = record.offset, dict(self.committed_at)
-            self.open_rebalance = can_be_timed(new)
-
-    def commit(self, record: GroupCommitRecord) -> None:
-        if record.offset < self.turned_at:
-            return  # its transaction began before a rebalance and ended after it: it says nothing about the stop
-        place = record.topic, record.partition
-        since = self.before.pop(place, None)
-        if since is not None and self.open_rebalance and place in self.snapshots[-1].owners:
-            self.rebalances[-1] = timed(self.rebalances[-1], record.timestamp - since)
-        self.committed_at[place] = record.timestamp
-
-    def history(self) -> GroupHistory:
-        return GroupHistory(tuple(self.snapshots), tuple(self.changes), tuple(self.rebalances), self.previous)
-
-
 def can_be_timed(snapshot: Snapshot) -> bool:
     """Whether commits can show how long members were stopped by the rebalance that ended with a snapshot."""
     return bool(snapshot.members) and snapshot.complete and snapshot.protocol in EAGER
@@ -326,7 +230,7 @@ def tombstone(offset: int, timestamp: int, generation: int, *, complete: bool) -
 def snapshot(
     offset: int,
     timestamp: int,
-    header: Header | GroupMetadataValue,
+    header: Header,
     members: Mapping[str, SnapshotMember],
     *,
     kind: SnapshotKind,
@@ -343,7 +247,7 @@ def snapshot(
 
 
 def kind_of(
-    header: Header | GroupMetadataValue,
+    header: Header,
     previous: Snapshot | None,
     difference: Difference,
     *,

@@ -1,12 +1,13 @@
 """Timelines the slow, obvious way, which those of kgm must equal: every record decoded by the scalar codec, and each
-group folded by `classic_snapshots.fold` over all of its records."""
+group folded by `plain_fold.fold` over all of its records."""
 
 import numpy as np
 
 from kgm.history.decode.transactions import TransactionOutcome, transaction_outcomes
-from kgm.history.reconstruct.classic_snapshots import GroupCommitRecord, GroupMetadataRecord, OffsetGaps, fold
+from kgm.history.reconstruct.classic_snapshots import OffsetGaps
 from kgm.model.errors import DecodeError
 from kgm.records.record import decode_record
+from tests.history.reconstruct.plain_fold import GroupCommitRecord, GroupMetadataRecord, fold
 
 
 def slow_histories(raw):

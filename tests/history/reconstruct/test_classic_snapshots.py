@@ -5,18 +5,12 @@ import random
 
 import pytest
 
-from kgm.history.reconstruct.classic_snapshots import (
-    ChangeKind,
-    GroupCommitRecord,
-    GroupMetadataRecord,
-    OffsetGaps,
-    SnapshotKind,
-    fold,
-)
+from kgm.history.reconstruct.classic_snapshots import ChangeKind, OffsetGaps, SnapshotKind
 from kgm.protocol.subscription import MemberAssignment, Subscription, encode_assignment, encode_subscription
 from kgm.records.batch import decode_batches
 from kgm.records.messages.group_metadata_value import GroupMetadataValue, MemberMetadata
 from kgm.records.record import decode_record
+from tests.history.reconstruct.plain_fold import GroupCommitRecord, GroupMetadataRecord, fold
 from tests.records.real_logs import groups, partitions, segment_bytes, truth
 
 

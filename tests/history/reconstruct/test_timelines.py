@@ -9,15 +9,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kgm.history.reconstruct.replay_state import REPLAY_STATE
-from kgm.history.reconstruct.timelines import (
-    LogReplay,
-    joined,
-    snapshot_table,
-    timelines,
-)
+from kgm.history.reconstruct.timelines import joined, snapshot_table
 from kgm.history.schema import RAW, SILVER_SNAPSHOT
 from tests.history.decode.test_real_logs import raw_log
 from tests.history.random_logs import random_log
+from tests.history.reconstruct.log_replay import LogReplay, timelines
 from tests.history.reconstruct.slow_timelines import slow_histories
 from tests.history.reconstruct.test_classic_snapshots import histories
 from tests.records.real_logs import partitions
