@@ -1,16 +1,14 @@
 """Rebuilds a coordinator from the batches of its log (Kafka: CoordinatorLoaderImpl).
 
 Records of a transaction are pending until its marker commits or aborts them. Records of unknown types and versions, and
-records that cannot be read, are counted and skipped. (Kafka's loader skips unknown types too, and fails on the rest.)
+records that cannot be read, are noted and skipped. (Kafka's loader skips unknown types too, and fails on the rest.)
 
 Nearly every record of a log is superseded by a later one: a classic group is written in full each time, and an offset
 is committed again and again. Such records are deferred until another record of their group arrives, or until the end,
 and only the last one for each key is decoded. The result is the same as replaying every record, if all of them can be
 read."""
 
-from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import Protocol
 
 from kgm.model.errors import DecodeError
@@ -44,19 +42,6 @@ class ReplayTarget(Protocol):
     def replay_end_transaction(self, producer_id: int, producer_epoch: int, *, commit: bool) -> None: ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoadReport:
-    """What was in a log. types: the number of records of each type, including tombstones. unreadable: (offset, reason)
-    of each record that was skipped. next_offset: the one after the last; 0 for an empty log."""
-
-    batches: int
-    records: int
-    types: Mapping[int, int]
-    markers: int
-    unreadable: tuple[tuple[int, str], ...]
-    next_offset: int
-
-
 class Loader:
     """Loads a log in pieces: `replay` each batch, in order, and then iterate over `finish`. After that the caller calls
     the engine's `loaded`. Until then the engine's groups are incomplete."""
@@ -66,27 +51,20 @@ class Loader:
         # Deferred: the last record of each classic group, and of each partition with a committed offset, by group.
         self._groups: dict[bytes, RawRecord] = {}
         self._commits: dict[bytes, dict[bytes, RawRecord]] = {}
-        self._kinds: dict[bytes, int] = {}
         self._unreadable: list[tuple[int, str]] = []
-        self._batches = self._markers = self._next_offset = 0
 
     def replay(self, batch: Batch) -> None:
         """Raises DecodeError for a batch whose records cannot be separated. Such a batch has a correct checksum only if
         its writer was faulty."""
-        self._batches += 1
-        self._next_offset = batch.last_offset + 1
         if batch.attributes & CONTROL:
             marker = batch.marker
             if marker is not None:
-                self._markers += 1
                 self._engine.replay_end_transaction(batch.producer_id, batch.producer_epoch, commit=marker.commit)
             return
         producer = (batch.producer_id, batch.producer_epoch) if batch.attributes & TRANSACTIONAL else None
-        kinds = self._kinds
         for row in batch.records:
             key = row.key or b""
             kind = key[:2]
-            kinds[kind] = kinds.get(kind, 0) + 1
             if producer is not None or row.value is None or row.value[:2] not in _DEFERRABLE.get(kind, _NOTHING):
                 self._catch_up(key)
                 self._apply(row, producer)
@@ -122,18 +100,9 @@ class Loader:
                 self._apply(deferred, None)
 
     @property
-    def report(self) -> LoadReport:
-        types: Counter[int] = Counter()
-        for kind, count in self._kinds.items():
-            types[int.from_bytes(kind, "big", signed=True)] += count
-        return LoadReport(
-            batches=self._batches,
-            records=sum(self._kinds.values()),
-            types=dict(types),
-            markers=self._markers,
-            unreadable=tuple(sorted(self._unreadable)),
-            next_offset=self._next_offset,
-        )
+    def unreadable(self) -> list[tuple[int, str]]:
+        """(offset, reason) of each record that was skipped, in the order of the log."""
+        return sorted(self._unreadable)
 
     def _apply(self, row: RawRecord, producer: tuple[int, int] | None) -> None:
         try:

@@ -1,6 +1,6 @@
 """The state that a log describes: the groups and offsets of one shard, and how replayed records change them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -16,6 +16,7 @@ from kgm.coordinator.groups.streams_group import StreamsGroup
 from kgm.coordinator.groups.streams_topology import ConfiguredTopology
 from kgm.coordinator.offsets.store import Offsets, from_legacy
 from kgm.coordinator.streams import records as streams_records
+from kgm.protocol.struct import Message
 from kgm.records.messages.group_metadata_key import GroupMetadataKey
 from kgm.records.messages.group_metadata_value import GroupMetadataValue
 from kgm.records.messages.legacy_offset_commit_key import LegacyOffsetCommitKey
@@ -43,10 +44,10 @@ class CoordinatorState:
         """A record is in the log. is_own: it belongs to the outcome in flight, whose draft already has the classic
         group."""
         if type(record.key) in _CONSUMER_KEYS:  # most records of a rebalance have these keys
-            self._replay_consumer_group(record)
+            self._replay_owned(record, ConsumerGroup, consumer_records.ends_group, consumer_records.replay)
             return
         if type(record.key) in _STREAMS_KEYS:
-            self._replay_streams_group(record)
+            self._replay_owned(record, StreamsGroup, streams_records.ends_group, streams_records.replay)
             return
         match record.key, record.value:
             case OffsetCommitKey() as key, (OffsetCommitValue() | None) as value:
@@ -83,35 +84,24 @@ class CoordinatorState:
                 self.groups.pop(group_id)
         return group_id, group
 
-    def _replay_consumer_group(self, record: Record) -> None:
+    def _replay_owned(
+        self, record: Record, kind: type[_Owned], ends_group: Callable[[Record], bool],
+        replay: Callable[[_Owned, Message, Message | None], None],
+    ) -> None:  # fmt: skip
+        """A record of a consumer or a streams group. ends_group, replay: of the module that has its records."""
         group_id, group = self._recorded_group(record)
-        if consumer_records.ends_group(record):
-            if isinstance(group, ConsumerGroup):
+        if ends_group(record):
+            if isinstance(group, kind):
                 self.groups.pop(group_id)
             return
-        if not isinstance(group, ConsumerGroup):
+        if not isinstance(group, kind):
             if record.value is None:
                 return
-            group = ConsumerGroup.new(group_id, self.behavior)
+            group = kind.new(group_id, self.behavior)
         elif group.is_shared:
             group = group.copy()
         self.groups[group_id] = group
-        consumer_records.replay(group, record.key, record.value)
-
-    def _replay_streams_group(self, record: Record) -> None:
-        group_id, group = self._recorded_group(record)
-        if streams_records.ends_group(record):
-            if isinstance(group, StreamsGroup):
-                self.groups.pop(group_id)
-            return
-        if not isinstance(group, StreamsGroup):
-            if record.value is None:
-                return
-            group = StreamsGroup.new(group_id, self.behavior)
-        elif group.is_shared:
-            group = group.copy()
-        self.groups[group_id] = group
-        streams_records.replay(group, record.key, record.value)
+        replay(group, record.key, record.value)
 
     def _replay_foreign_group(self, record: Record) -> None:
         group_id = getattr(record.key, "group_id", "")

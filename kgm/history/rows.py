@@ -87,7 +87,8 @@ class BronzeRawRow(TableRow):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BadRow(RawRow):
-    """A record that cannot be decoded, in full. reason: one of `schema.REASONS`; error: the decoder's message."""
+    """A record that cannot be decoded, in full. reason: "no key", "unknown type", "unknown version" or "malformed";
+    error: the decoder's message."""
 
     table: ClassVar[str] = "bronze_bad"
     key_type: Int16 | None = None

@@ -63,8 +63,6 @@ SILVER_COMMIT, SILVER_MEMBER, SILVER_SNAPSHOT = (
 )
 #: The position of a record: the first columns of every table of records.
 POSITION = [RAW.field(name) for name in ("partition", "offset", "timestamp", "leader_epoch")]
-#: Why a record cannot be decoded.
-REASONS = ("no key", "unknown type", "unknown version", "malformed")
 
 #: Tables of which at least one has a row for each group in the history.
 TABLES_OF_GROUPS = ("silver_snapshot", "silver_group_epoch", "silver_member_state", "silver_seat", "silver_commit")

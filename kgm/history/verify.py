@@ -105,7 +105,7 @@ class BadExample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BadRecords:
-    """Records that cannot be decoded for one reason (`schema.REASONS`), with the first few of them."""
+    """Records that cannot be decoded for one reason (as in `rows.BadRow`), with the first few of them."""
 
     reason: str
     key_type: int | None

@@ -4,7 +4,6 @@ add).
 What `decode_record` would refuse ends up in `Decoded.bad`, in full and with its error: no record is dropped, and no
 content of a log raises an error."""
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -26,20 +25,12 @@ _VERSION_BYTES = 2
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decoded:
     """records: a table by `schema.record_schema` for each record type that occurs, in the order of the raw records;
-    groups: the records of classic groups, in the form in which they are read; bad: by `schema.BAD`; controls: the raw
-    records of control batches, which hold no group records; count: all records in any of these."""
+    groups: the records of classic groups, in the form in which they are read; bad: by `schema.BAD`. Records of control
+    batches are in none of these."""
 
-    count: int
     records: Mapping[int, pa.Table]
     groups: tuple[GroupRecords, ...]
     bad: pa.Table
-    controls: pa.Table
-
-    @property
-    def refused(self) -> Counter[tuple[str, int | None, int | None]]:
-        """How many records were not decoded, by (reason, record type, value version)."""
-        columns = [self.bad.column(name).to_pylist() for name in ("reason", "key_type", "value_version")]
-        return Counter(zip(*columns, strict=True))
 
 
 def decode(raw: pa.Table) -> Decoded:
@@ -51,7 +42,6 @@ def decode(raw: pa.Table) -> Decoded:
 def decode_raw_batches(batches: Iterable[RawBatch]) -> Decoded:
     """Decode batches without repeating what has already been read of them."""
     bad: list[pa.RecordBatch] = []
-    controls: list[pa.RecordBatch] = []
     groups: list[GroupRecords] = []
     records: dict[int, list[pa.RecordBatch]] = {}
     for batch in batches:
@@ -61,13 +51,9 @@ def decode_raw_batches(batches: Iterable[RawBatch]) -> Decoded:
             elif kind in TYPES:
                 records.setdefault(kind, []).append(_record_batch(kind, batch))
         bad.append(_bad_batch(batch))
-        controls.append(batch.raw.filter(pa.array(batch.control)))
-    parts = [*(part for each in records.values() for part in each), *groups, *bad, *controls]
     return Decoded(
-        count=sum(map(len, parts)), records=_TablesByType(records, groups), groups=tuple(groups),
-        bad=pa.Table.from_batches(bad, schema=BAD),
-        controls=pa.Table.from_batches(controls, schema=RAW),
-    )  # fmt: skip
+        records=_TablesByType(records, groups), groups=tuple(groups), bad=pa.Table.from_batches(bad, schema=BAD)
+    )
 
 
 class _TablesByType(Mapping[int, pa.Table]):
@@ -166,7 +152,7 @@ def _take(array: pa.Array, chosen: Positions) -> pa.Array:
 
 
 def why_refused(key: bytes | None, value: bytes | None) -> tuple[str, str]:
-    """(one of `schema.REASONS`, the scalar codec's error) for a record that cannot be decoded."""
+    """(the reason, as in `rows.BadRow`, and the scalar codec's error) for a record that cannot be decoded."""
     if key is None:
         return "no key", "a record without a key"
     try:

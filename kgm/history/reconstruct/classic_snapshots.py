@@ -65,17 +65,6 @@ class OffsetGaps:
     starts: tuple[int, ...] = ()
     ends: tuple[int, ...] = ()
 
-    @classmethod
-    def between(cls, offsets: Iterable[int]) -> "OffsetGaps":
-        """The gaps between the ascending offsets of all records of the partition, transaction markers included."""
-        starts, ends, expected = [], [], 0
-        for offset in offsets:
-            if offset != expected:
-                starts.append(expected)
-                ends.append(offset)
-            expected = offset + 1
-        return cls(tuple(starts), tuple(ends))
-
     def within(self, after: int, before: int) -> bool:
         """Whether any offset strictly between these two is missing."""
         return after + 1 < before and bisect_right(self.ends, after + 1) < bisect_left(self.starts, before)

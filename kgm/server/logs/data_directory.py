@@ -146,8 +146,8 @@ class DiskShardLog(_FolderLog):
     def replay(self, into: ReplayTarget) -> Iterator[None]:
         if self._log is None:
             return
-        report = yield from replayed(self._log.read(), into)
-        for offset, why in report.unreadable:
+        unreadable = yield from replayed(self._log.read(), into)
+        for offset, why in unreadable:
             self._warn(f"{self._folder.name}, offset {offset}: record skipped: {why}")
 
 

@@ -7,7 +7,7 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from typing import Protocol
 
 from kgm.coordinator.contract.outcome import Millis, Producer
-from kgm.coordinator.loading import Loader, LoadReport, ReplayTarget
+from kgm.coordinator.loading import Loader, ReplayTarget
 from kgm.records.batch import Batch, Marker, ProducerInfo, marker_batch, new_batch, parse_batch
 from kgm.records.compaction import compacted
 from kgm.records.record import Record, encode_record
@@ -58,14 +58,14 @@ class ShardLog(Protocol):
         """Close the log: nothing is appended or read after this. Raises nothing."""
 
 
-def replayed(batches: Iterable[Batch], into: ReplayTarget) -> Generator[None, None, LoadReport]:
-    """Replay a log, yielding after each batch and, at the end, after each group."""
+def replayed(batches: Iterable[Batch], into: ReplayTarget) -> Generator[None, None, list[tuple[int, str]]]:
+    """Replay a log, yielding after each batch and, at the end, after each group. Returns `Loader.unreadable`."""
     loader = Loader(into)
     for batch in batches:
         loader.replay(batch)
         yield
     yield from loader.finish()
-    return loader.report
+    return loader.unreadable
 
 
 class MemoryShardLog:

@@ -9,13 +9,13 @@ import pytest
 from kgm.history.decode.ndjson import lines
 from kgm.history.derive import derive
 from kgm.history.folders import Reading, folders, raw_table
-from kgm.history.reconstruct.timelines import timelines
 from kgm.history.schema import RAW
 from kgm.history.verify import verify
 from kgm.model.errors import KgmError
 from kgm.records.batch import checksum, decode_batches, new_batch
 from tests.history.decode.test_real_logs import raw_log
 from tests.history.random_logs import random_log
+from tests.history.reconstruct.log_replay import timelines
 from tests.history.reconstruct.slow_timelines import slow_histories
 from tests.history.reconstruct.test_timelines import told
 from tests.protocol.cases import damaged

@@ -61,7 +61,6 @@ def scalar(pairs):
 
 def columnar(pairs):
     decoded = decode(raw(pairs))
-    assert decoded.count == len(pairs)
     found = {}
     for kind, table in decoded.records.items():
         assert table.schema == record_schema(kind)
@@ -174,7 +173,7 @@ def test_what_is_refused_is_kept_and_counted():
     ]  # fmt: skip
     decoded = decode(raw(pairs))
     assert decoded.records[1].num_rows == 0
-    assert decoded.refused == Counter({
+    assert Counter((row["reason"], row["key_type"], row["value_version"]) for row in decoded.bad.to_pylist()) == Counter({
         ("no key", None, 30305): 1, ("malformed", None, None): 2, ("unknown type", 9, 0): 1, ("unknown type", 99, None): 1,
         ("unknown version", 1, 5): 1, ("malformed", 1, None): 3, ("malformed", 1, 4): 1, ("malformed", 2, None): 1,
     })  # fmt: skip

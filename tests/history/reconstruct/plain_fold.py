@@ -45,6 +45,17 @@ class GroupCommitRecord:
     partition: int
 
 
+def gaps_between(offsets: Iterable[int]) -> OffsetGaps:
+    """The gaps between the ascending offsets of all records of the partition, transaction markers included."""
+    starts, ends, expected = [], [], 0
+    for offset in offsets:
+        if offset != expected:
+            starts.append(expected)
+            ends.append(offset)
+        expected = offset + 1
+    return OffsetGaps(tuple(starts), tuple(ends))
+
+
 def fold(records: Iterable[GroupMetadataRecord | GroupCommitRecord], gaps: OffsetGaps) -> GroupHistory:
     """The history of one group. records: by ascending offset; gaps: of the partition that holds them."""
     state = _Fold(gaps)

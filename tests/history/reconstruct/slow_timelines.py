@@ -4,10 +4,9 @@ group folded by `plain_fold.fold` over all of its records."""
 import numpy as np
 
 from kgm.history.decode.transactions import TransactionOutcome, transaction_outcomes
-from kgm.history.reconstruct.classic_snapshots import OffsetGaps
 from kgm.model.errors import DecodeError
 from kgm.records.record import decode_record
-from tests.history.reconstruct.plain_fold import GroupCommitRecord, GroupMetadataRecord, fold
+from tests.history.reconstruct.plain_fold import GroupCommitRecord, GroupMetadataRecord, fold, gaps_between
 
 
 def slow_histories(raw):
@@ -26,7 +25,7 @@ def slow_histories(raw):
                     rows.setdefault(record[0], []).append((row["offset"], record[1]))
                 elif its_outcome not in (TransactionOutcome.OPEN, TransactionOutcome.ABORTED):
                     rows.setdefault(record[0], []).append((visible, record[1]))
-        gaps = OffsetGaps.between(offsets)
+        gaps = gaps_between(offsets)
         for group, records in rows.items():
             if any(isinstance(record, GroupMetadataRecord) for _, record in records):
                 in_order = [record for _, record in sorted(records, key=lambda row: row[0])]

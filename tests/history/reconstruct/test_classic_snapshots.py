@@ -10,7 +10,7 @@ from kgm.protocol.subscription import MemberAssignment, Subscription, encode_ass
 from kgm.records.batch import decode_batches
 from kgm.records.messages.group_metadata_value import GroupMetadataValue, MemberMetadata
 from kgm.records.record import decode_record
-from tests.history.reconstruct.plain_fold import GroupCommitRecord, GroupMetadataRecord, fold
+from tests.history.reconstruct.plain_fold import GroupCommitRecord, GroupMetadataRecord, fold, gaps_between
 from tests.records.real_logs import groups, partitions, segment_bytes, truth
 
 
@@ -150,7 +150,7 @@ def test_bounds_of_the_stop():
 
 
 def test_gaps():
-    gaps = OffsetGaps.between([3, 4, 7, 8, 9, 20])
+    gaps = gaps_between([3, 4, 7, 8, 9, 20])
     assert (gaps.starts, gaps.ends) == ((0, 5, 10), (3, 7, 20))
     expected = {
         (after, before): any(offset in {0, 1, 2, 5, 6, *range(10, 20)} for offset in range(after + 1, before))
@@ -158,7 +158,7 @@ def test_gaps():
         for before in range(after + 1, 23)
     }
     assert {pair: gaps.within(*pair) for pair in expected} == expected
-    assert not OffsetGaps.between(range(5)).within(-1, 5)
+    assert not gaps_between(range(5)).within(-1, 5)
 
 
 def test_windows_that_compaction_has_eaten_are_not_guessed_at():
@@ -198,7 +198,7 @@ def real(kind, partition):
                         offset=row.offset, timestamp=row.timestamp, topic=key.topic, partition=key.partition
                     )
                     found.setdefault(key.group, []).append(each)
-    return found, OffsetGaps.between(offsets)
+    return found, gaps_between(offsets)
 
 
 def histories(kind):
@@ -290,7 +290,7 @@ def test_compaction_takes_certainty_but_never_truth(seed):
             row.offset for rows in kept.values() for row in rows
         }
         size = max(line["offset"] for line in truth("plain", partition)) + 1
-        left = OffsetGaps.between(offset for offset in range(size) if offset not in gone)
+        left = gaps_between(offset for offset in range(size) if offset not in gone)
         for name, rows in records.items():
             whole, eaten = fold(rows, OffsetGaps()), fold(kept[name], left)
             assert (eaten.end and described(eaten.end)) == (whole.end and described(whole.end))

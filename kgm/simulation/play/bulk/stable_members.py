@@ -93,10 +93,6 @@ class StableMemberArrays:
         self.remembered: Ints = np.full(size, NO_GENERATION, dtype=np.int64)
         self.identity: Ints = np.zeros(size, dtype=np.int64)
 
-    def think(self, slot: int) -> tuple[Floats, Floats]:
-        """The shortest think time of a member, and by how much it can be longer."""
-        return self.think_least[slot : slot + 1], self.think_span[slot : slot + 1]
-
     # -- undoing
 
     def save(self) -> Saved:
