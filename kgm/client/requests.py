@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from kgm.client.failures import from_code, not_found
 from kgm.client.transport.connection import BrokerConnection
@@ -16,12 +16,13 @@ from kgm.model.errors import ErrorCode, KgmError, UnsupportedError
 from kgm.protocol.apis import ApiKey
 from kgm.protocol.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
 from kgm.protocol.messages.consumer_group_describe_response import ConsumerGroupDescribeResponse
-from kgm.protocol.messages.consumer_group_describe_response import DescribedGroup as ConsumerGroup
 from kgm.protocol.messages.describe_groups_request import DescribeGroupsRequest
-from kgm.protocol.messages.describe_groups_response import DescribedGroup as ClassicGroup
 from kgm.protocol.messages.describe_groups_response import DescribeGroupsResponse
 from kgm.protocol.messages.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestGroup
 from kgm.protocol.messages.offset_fetch_response import OffsetFetchResponse
+
+if TYPE_CHECKING:
+    from kgm.protocol.messages.describe_configs_response import DescribeConfigsResult
 
 #: Offsets by (topic, partition).
 Offsets: TypeAlias = dict[tuple[str, int], int]
@@ -38,6 +39,8 @@ _ISOLATED_OFFSETS: Final = 2
 _STATIC_HEARTBEAT = 3
 #: Metadata of topics by id.
 _METADATA_BY_ID = 12
+#: The resources of DescribeConfigs (Kafka: ConfigResource.Type).
+_TOPIC, _BROKER, _GROUP = 2, 4, 32
 #: Version 10 names topics by id, which would require a lookup.
 _NEWEST_FETCH = 9
 
@@ -315,19 +318,8 @@ def fetch_group_settings(
     """Effective settings of groups, by group id and name, or why they cannot be read (4.0, DESCRIBE_CONFIGS).
 
     Brokers without group settings return none."""
-    from kgm.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
-    from kgm.protocol.messages.describe_configs_response import DescribeConfigsResponse
-
-    group_resource = 32
-    resources = [
-        DescribeConfigsResource(resource_type=group_resource, resource_name=group_id, configuration_keys=names)
-        for group_id in group_ids
-    ]
-    version = connection.version(ApiKey.DESCRIBE_CONFIGS)
-    request = DescribeConfigsRequest(resources=resources)
-    answer = connection.call(request, DescribeConfigsResponse, version=version, deadline=deadline)
     settings: dict[str, dict[str, str] | KgmError] = {}
-    for row in answer.results:
+    for row in _describe_configs(connection, _GROUP, group_ids, names, deadline):
         if row.error_code in (0, ErrorCode.INVALID_REQUEST):
             settings[row.resource_name] = {
                 config.name: config.value for config in row.configs if config.name in names and config.value is not None
@@ -354,7 +346,7 @@ def fetch_stated_settings(
 ) -> dict[str, str | None]:
     """Like `fetch_broker_settings`, with None for settings that the broker has but does not show: secrets, and those
     that only its plugins know. Raises KgmError (DESCRIBE_CONFIGS on the cluster)."""
-    return _fetch_settings(connection, 4, str(broker_id), names, f"broker {broker_id}", deadline)
+    return _fetch_settings(connection, _BROKER, str(broker_id), names, f"broker {broker_id}", deadline)
 
 
 def fetch_topic_settings(
@@ -362,45 +354,34 @@ def fetch_topic_settings(
 ) -> dict[str, str | None]:
     """Effective settings of a topic, by name, if the broker has them. Raises KgmError (DESCRIBE_CONFIGS on the
     topic)."""
-    return _fetch_settings(connection, 2, topic, names, f"topic {topic}", deadline)
+    return _fetch_settings(connection, _TOPIC, topic, names, f"topic {topic}", deadline)
 
 
 def _fetch_settings(
     connection: BrokerConnection, resource_type: int, resource_name: str, names: list[str], what: str,
     deadline: Deadline,
 ) -> dict[str, str | None]:  # fmt: skip
-    """Settings of one resource (Kafka: ConfigResource.Type). what: the resource in words."""
-    from kgm.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
-    from kgm.protocol.messages.describe_configs_response import DescribeConfigsResponse
-
-    resource = DescribeConfigsResource(
-        resource_type=resource_type, resource_name=resource_name, configuration_keys=names
-    )
-    version = connection.version(ApiKey.DESCRIBE_CONFIGS)
-    request = DescribeConfigsRequest(resources=[resource])
-    answer = connection.call(request, DescribeConfigsResponse, version=version, deadline=deadline)
-    for row in answer.results:
+    """Settings of one resource. what: the resource in words."""
+    results = _describe_configs(connection, resource_type, [resource_name], names, deadline)
+    for row in results:
         if row.error_code:
             raise from_code(
                 row.error_code, f"the settings of {what} cannot be read", broker=str(connection.address),
                 api="DescribeConfigs", operation="DESCRIBE_CONFIGS", text=row.error_message,
             )  # fmt: skip
-    return {config.name: config.value for row in answer.results for config in row.configs if config.name in names}
+    return {config.name: config.value for row in results for config in row.configs if config.name in names}
 
 
-__all__ = [
-    "ClassicGroup",
-    "ConsumerGroup",
-    "GroupDescription",
-    "Offsets",
-    "ShareOffsets",
-    "describe",
-    "fetch_broker_settings",
-    "fetch_committed",
-    "fetch_group_settings",
-    "fetch_offsets",
-    "fetch_session_timeouts",
-    "fetch_share_offsets",
-    "fetch_stated_settings",
-    "fetch_topic_settings",
-]  # fmt: skip
+def _describe_configs(
+    connection: BrokerConnection, resource_type: int, resource_names: list[str], names: list[str], deadline: Deadline
+) -> list[DescribeConfigsResult]:
+    from kgm.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
+    from kgm.protocol.messages.describe_configs_response import DescribeConfigsResponse
+
+    resources = [
+        DescribeConfigsResource(resource_type=resource_type, resource_name=one, configuration_keys=names)
+        for one in resource_names
+    ]
+    version = connection.version(ApiKey.DESCRIBE_CONFIGS)
+    request = DescribeConfigsRequest(resources=resources)
+    return connection.call(request, DescribeConfigsResponse, version=version, deadline=deadline).results

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from kgm.model.assignment import Assignment, Move, moves
+from kgm.model.assignment import Assignment, Move, moves, owners
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 
 #: Single values of a group that are compared, in the order in which they are reported.
@@ -124,6 +124,14 @@ def by_identity(snapshot: GroupSnapshot) -> Mapping[str, MemberSnapshot]:
 def owned(snapshot: GroupSnapshot) -> Assignment:
     """The partitions that each identity owns."""
     return {member.identity: member.assignment for member in snapshot.members}
+
+
+def disowned(before: GroupSnapshot, after: GroupSnapshot) -> dict[str, list[int]]:
+    """The partitions that have lost their owner, by topic, both in order."""
+    free: dict[str, list[int]] = {}
+    for topic, partition in sorted(owners(owned(before)).keys() - owners(owned(after)).keys()):
+        free.setdefault(topic, []).append(partition)
+    return free
 
 
 def knows_owners(snapshot: GroupSnapshot) -> bool:

@@ -111,8 +111,15 @@ def _table(foreseen: DrainForecast, next_command: Callable[[DrainedGroup], str])
         *([Column(title="WARNING")] if has_warnings else []),
         *([Column(title="NOT PREDICTED BECAUSE")] if foreseen.unpredicted else []),
     ]
-    rows = [
-        [*_cells(one), *([warnings_of(one)] if has_warnings else []), *([None] if foreseen.unpredicted else [])]
+    rows: list[list[Cell]] = [
+        [
+            one.group.group_id,
+            one.group.type,
+            *counts_of(one),
+            f"{one.most_partitions_before} -> {one.most_partitions_after}",
+            *([warnings_of(one)] if has_warnings else []),
+            *([None] if foreseen.unpredicted else []),
+        ]
         for one in foreseen.groups
     ] + [_cells_of_unpredicted(one, len(columns)) for one in foreseen.unpredicted]
     affected = len(foreseen.groups) + sum(one.taken is not None for one in foreseen.unpredicted)
@@ -125,11 +132,10 @@ def _table(foreseen: DrainForecast, next_command: Callable[[DrainedGroup], str])
     )
 
 
-def _cells(one: DrainedGroup) -> list[Cell]:
+def counts_of(one: DrainedGroup) -> list[Cell]:
+    """The cells from MEMBERS to EXACT."""
     typical, ranges = one.prediction.typical, one.prediction.meaningful_ranges
     return [
-        one.group.group_id,
-        one.group.type,
         len(one.group.members),
         len(one.taken),
         one.members_left,
@@ -138,7 +144,6 @@ def _cells(one: DrainedGroup) -> list[Cell]:
         with_range(typical.moved_partitions, ranges.moved_partitions if ranges else None),
         stopped_text_of(one),
         exact_text(one.prediction),
-        f"{one.most_partitions_before} -> {one.most_partitions_after}",
     ]
 
 

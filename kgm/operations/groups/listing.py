@@ -8,7 +8,7 @@ from enum import StrEnum
 from fnmatch import fnmatchcase
 
 from kgm.client import AdminClient
-from kgm.client.group_listing import STATES, ListedGroup, Listing
+from kgm.client.group_listing import STATES, ListedGroup
 from kgm.model.errors import KgmError, NotFoundError
 from kgm.model.snapshot import CoordinatorNode, GroupSnapshot
 from kgm.operations.groups.selection import unmatched, unseen_groups
@@ -49,7 +49,6 @@ class GroupTable:
     groups, or a pattern that no group matches. unseen: why there may be other groups."""
 
     rows: tuple[GroupRow, ...]
-    listing: Listing
     errors: tuple[KgmError, ...]
     undescribed: Mapping[str, KgmError]
     unseen: KgmError | None = None
@@ -93,7 +92,6 @@ def list_groups(
             rows.append(_row(row, answer, lag=lag))
     return GroupTable(
         rows=tuple(rows if order is GroupOrder.GROUP else sorted(rows, key=lambda row: _place(row, order))),
-        listing=listing,
         errors=tuple(errors),
         undescribed=undescribed,
         # Without any match, it is not known whether other groups are visible.

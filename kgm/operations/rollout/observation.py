@@ -12,8 +12,8 @@ from typing import Final, Protocol
 
 from kgm.client.offsets_topic.group_tail import RecordedGroup
 from kgm.clients.table import CLIENTS
-from kgm.model.assignment import as_ranges, owners
-from kgm.model.changes import by_identity, knows_owners, owned
+from kgm.model.assignment import as_ranges
+from kgm.model.changes import by_identity, disowned, knows_owners
 from kgm.model.errors import KgmError
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.operations.rollout.expectation import StepCounts
@@ -377,10 +377,7 @@ class GroupObservation:
     def _missing_owners(self, latest: GroupSnapshot) -> list[str]:
         if not knows_owners(latest) or not latest.members:
             return []
-        free: dict[str, list[int]] = {}
-        unowned = owners(owned(self._view().before)).keys() - owners(owned(latest)).keys()
-        for topic, partition in sorted(unowned):
-            free.setdefault(topic, []).append(partition)
+        free = disowned(self._view().before, latest)
         return [f"no consumer owns {topic}[{as_ranges(numbers)}]" for topic, numbers in free.items()]
 
 

@@ -148,8 +148,6 @@ class RolloutReport:
     interrupted; None if it was not."""
 
     steps_done: int
-    steps: int
-    totals: StepCounts
     error: KgmError | None = None
     interrupted_code: int | None = None
 

@@ -61,8 +61,7 @@ class Rollout:
     def _report(self, error: KgmError | None, interrupted_code: int | None = None) -> RolloutReport:
         progress = self._progress
         return RolloutReport(
-            steps_done=progress.steps_done, steps=len(self._spec.steps), totals=progress.totals, error=error,
-            interrupted_code=interrupted_code,
+            steps_done=progress.steps_done, error=error, interrupted_code=interrupted_code
         )  # fmt: skip
 
     def _run(self) -> None:

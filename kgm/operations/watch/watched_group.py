@@ -19,6 +19,7 @@ from kgm.model.changes import (
     Changes,
     by_identity,
     changes,
+    disowned,
     knows_owners,
     owned,
     rebalances_between,
@@ -457,12 +458,9 @@ class WatchedGroup:
         return reasons
 
     def _missing_owners(self) -> list[str]:
-        """Partitions that had an owner in the baseline and have none now."""
         if self.baseline is None or self._owners is None:
             return []
-        free: dict[str, list[int]] = {}
-        for topic, partition in sorted(owners(owned(self.baseline)).keys() - owners(owned(self._owners)).keys()):
-            free.setdefault(topic, []).append(partition)
+        free = disowned(self.baseline, self._owners)
         return [f"no consumer owns {topic}[{as_ranges(numbers)}]" for topic, numbers in free.items()]
 
     def _update_quiet_time(self, events: Iterable[GroupEvent]) -> None:

@@ -114,7 +114,7 @@ def test_a_value_within_a_word_may_begin_with_a_dash_where_any_is_allowed():
 
 def test_a_shell_command_gets_no_value_that_it_names_and_a_shell_would_interpret():
     template = CommandTemplate.parse('ssh h "app@$KGM_INSTANCE_ID"', "--exec", is_shell=True)
-    assert template.argv(target(client_id="$(id)")) == ["/bin/sh", "-c", template.text]
+    assert template.argv(target(client_id="$(id)")) == ["/bin/sh", "-c", 'ssh h "app@$KGM_INSTANCE_ID"']
     with pytest.raises(RefusedError, match=r"\{instance_id\} of member '`id`' has the character '`'"):
         template.argv(target(group_instance_id="`id`"))
 

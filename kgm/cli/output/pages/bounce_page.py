@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kgm.cli.output.bounce_report import sink_tables
+from kgm.cli.output.bounce_report import exact_text, sink_tables
 from kgm.cli.output.pages.bars import colours_of, legend, ownership
 from kgm.cli.output.pages.page import Markup, cut, document, element, facts, join, section, table
 from kgm.text.durations import show_duration
-from kgm.text.wording import many
 
 if TYPE_CHECKING:
     from kgm.model.snapshot import GroupSnapshot
@@ -61,7 +60,7 @@ def _side_by_side(predictions: Sequence[Prediction]) -> Markup:
                 _with_range(typical.handovers, ranges.handovers if ranges else None),
                 _stopped(typical.stopped_partition_ms, prediction.stopped_partition_range_ms),
                 show_duration(typical.took_ms),
-                "yes" if prediction.exact else f"no, {many(prediction.draws, 'draw')}",
+                exact_text(prediction),
             ]
         )
     note = (

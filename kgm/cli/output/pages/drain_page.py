@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kgm.cli.output.bounce_report import exact_text
-from kgm.cli.output.drain_report import in_words, stopped_text_of, warnings_of
+from kgm.cli.output.drain_report import counts_of, in_words, warnings_of
 from kgm.cli.output.pages.bars import colours_of, legend
 from kgm.cli.output.pages.bounce_page import course_of
 from kgm.cli.output.pages.page import Markup, cut, document, element, facts, section, table
-from kgm.cli.output.report import with_range
 from kgm.text.wording import many
 
 if TYPE_CHECKING:
@@ -41,7 +39,9 @@ def drain_page(foreseen: DrainForecast, where: dict[str, str | None] | None) -> 
 
 def _ranking(foreseen: DrainForecast) -> Markup:
     titles = ["group", "members", "drained", "left", "rebalances", "handovers", "moved", "stopped", "exact", "warning"]
-    rows, more = cut([_row(one) for one in foreseen.groups], _GROUPS_SHOWN)
+    rows, more = cut(
+        [[one.group.group_id, *counts_of(one), warnings_of(one)] for one in foreseen.groups], _GROUPS_SHOWN
+    )
     note = (
         "Handovers: how often a partition passes to another consumer. Moved: partitions with another owner, "
         "or none, at the end. Stopped: partition-seconds without a consumer. 2 (1-3) is typical "
@@ -49,22 +49,6 @@ def _ranking(foreseen: DrainForecast) -> Markup:
     )
     shown = table(titles, rows, right=("members", "drained", "left", "rebalances", "handovers", "moved", "stopped"))
     return Markup(shown + more + element("p", note, class_="soft"))
-
-
-def _row(one: DrainedGroup) -> list[object]:
-    typical, ranges = one.prediction.typical, one.prediction.meaningful_ranges
-    return [
-        one.group.group_id,
-        len(one.group.members),
-        len(one.taken),
-        one.members_left,
-        with_range(typical.rebalances, ranges.rebalances if ranges else None),
-        with_range(typical.handovers, ranges.handovers if ranges else None),
-        with_range(typical.moved_partitions, ranges.moved_partitions if ranges else None),
-        stopped_text_of(one),
-        exact_text(one.prediction),
-        warnings_of(one),
-    ]
 
 
 def _unpredicted(foreseen: DrainForecast) -> Markup:

@@ -79,10 +79,9 @@ class CommandTarget:
 class CommandTemplate:
     """A command with placeholders. Use `parse` to get one.
 
-    text: as it was typed. uses: the placeholders in it; for a shell command, those whose variables it names.
+    uses: the placeholders in it; for a shell command, those whose variables it names.
     allows_any_value: whether values may contain characters that a shell would interpret."""
 
-    text: str
     words: tuple[str, ...]
     uses: frozenset[str]
     is_shell: bool = False
@@ -99,7 +98,7 @@ class CommandTemplate:
             _refuse_placeholders(text, option)
             uses = {name for name, variable in VARIABLES.items() if re.search(rf"{variable}\b", text)}
             return cls(
-                text=text, words=(SHELL, "-c", text), uses=frozenset(uses), is_shell=True,
+                words=(SHELL, "-c", text), uses=frozenset(uses), is_shell=True,
                 allows_any_value=allows_any_value,
             )  # fmt: skip
         try:
@@ -111,7 +110,7 @@ class CommandTemplate:
             raise UsageError(f"{option}: {{{unknown[0]}}} is not a placeholder", hint=_HINT)
         if not words or not words[0] or _PIECE.search(words[0]):
             raise UsageError(f"{option}: the name of the program has a placeholder, or is empty")
-        return cls(text=text, words=tuple(words), uses=frozenset(uses), allows_any_value=allows_any_value)
+        return cls(words=tuple(words), uses=frozenset(uses), allows_any_value=allows_any_value)
 
     def argv(self, target: CommandTarget) -> list[str]:
         """The words of the command. Raises RefusedError for a value that is missing or unsafe."""
