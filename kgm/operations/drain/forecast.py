@@ -20,7 +20,7 @@ from kgm.operations.drain.target import DrainTarget
 from kgm.simulation.bounce import DRAWS as GATED_DRAWS
 from kgm.simulation.connect.group import work_of
 from kgm.simulation.draws.executor import HERE, DrawExecutor
-from kgm.simulation.plan.bounce_plan import Stop, WhatIf
+from kgm.simulation.plan.bounce_plan import Plan, Stop, WhatIf
 from kgm.simulation.report.prediction import Prediction
 from kgm.simulation.shape import MOST_MEMBERS, PlayedShapes
 from kgm.simulation.simulation import SEED
@@ -66,6 +66,7 @@ class DrainedGroup:
     """One group, and what the drain does to it. taken: the members that are taken away."""
 
     group: GroupSnapshot
+    plan: Plan
     taken: tuple[str, ...]
     prediction: Prediction
 
@@ -175,8 +176,9 @@ def forecast(
         if isinstance(found, KgmError):
             add(UnpredictedGroup(group_id=group.snapshot.group_id, taken=taken, reason=found))
         else:
+            plan, prediction = found
             unproven += [] if group.unread is None else [group.unread]
-            add(DrainedGroup(group=group.snapshot, taken=taken, prediction=found))
+            add(DrainedGroup(group=group.snapshot, plan=plan, taken=taken, prediction=prediction))
         on_group(number + 1, len(affected))
     told = {sink.group_id for one in groups for sink in one.prediction.sinks}
     told |= {group.snapshot.group_id for group in affected}
@@ -216,8 +218,8 @@ def _without_predicted_sinks(groups: Sequence[BounceGroup], target: DrainTarget)
     ]  # fmt: skip
 
 
-#: A group's prediction, or why there is none.
-_Found = Prediction | KgmError
+#: A group's plan and prediction, or why it could not be predicted.
+_Found = tuple[Plan, Prediction] | KgmError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -240,15 +242,15 @@ class _Forecaster:
 
     def found(self, group: BounceGroup, executor: DrawExecutor) -> _Found:
         try:
-            prediction = self._predicted(group, executor, DRAWS if self.draws is None else self.draws)
+            plan, prediction = self._predicted(group, executor, DRAWS if self.draws is None else self.draws)
             depends = self.draws is None and self.gates.depend_on_chance(prediction)
             if depends and not self.gates.failures(prediction):
-                prediction = self._predicted(group, executor, GATED_DRAWS)
+                plan, prediction = self._predicted(group, executor, GATED_DRAWS)
         except KgmError as error:
             return error
-        return prediction
+        return plan, prediction
 
-    def _predicted(self, group: BounceGroup, executor: DrawExecutor, draws: int) -> Prediction:
+    def _predicted(self, group: BounceGroup, executor: DrawExecutor, draws: int) -> tuple[Plan, Prediction]:
         """Raises KgmError."""
         left_ms = None if self.ends_s is None else round((self.ends_s - time.monotonic()) * 1000)
         if left_ms is not None and left_ms <= 0:
@@ -257,7 +259,7 @@ class _Forecaster:
             group, self.drain.request_for(group.snapshot), draws=draws, seed=self.seed,
             keeps_holdings=self.keeps_holdings, timeout_ms=left_ms, executor=executor, shapes=self.shapes,
         )  # fmt: skip
-        return predicted.predictions[0]
+        return predicted.plan, predicted.predictions[0]
 
     def is_out_of_time(self) -> bool:
         return self.ends_s is not None and time.monotonic() >= self.ends_s
