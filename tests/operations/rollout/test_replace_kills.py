@@ -64,7 +64,8 @@ def test_a_killed_rollout_is_resumed(units, tmp_path, number, how):
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_rollout_that_is_interrupted_in_a_removal_ends(units, proxy, tmp_path, number, code):
-    """The member is removed, and the answer on its way: that is checked and recorded, but the member is not started."""
+    """The member is removed, and the answer on its way: that is checked and recorded, but the member is not started. When
+    the rollout is resumed, the removal counts."""
     sent, release = threading.Event(), threading.Event()
 
     def hold(_message):
@@ -73,6 +74,7 @@ def test_a_rollout_that_is_interrupted_in_a_removal_ends(units, proxy, tmp_path,
 
     proxy.always(ApiKey.LEAVE_GROUP, Edit(hold))
     journal = tmp_path / "j.ndjson"
+    before = units.generation()
     running = subprocess.Popen(
         [*KGM, *plan_of(units, journal)], env=environment(tmp_path, proxy.bootstrap), stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -89,6 +91,10 @@ def test_a_rollout_that_is_interrupted_in_a_removal_ends(units, proxy, tmp_path,
     assert [line.kind for line in read_journal(journal)][-2:] == ["removal-end", "stop"]
     resumed = kgm(tmp_path, units.bootstrap, "rollout", "--yes", "--resume", str(journal), "-o", "ndjson")
     assert (resumed.code, units.calls) == (0, [("stop", "a"), ("start", "a")]), resumed
+    (last,) = resumed.of_kind("done")
+    assert last["observed"]["rebalances"] == units.generation() - before == 2
+    assert last["as_predicted"] is True
+    assert not [event for event in resumed.of_kind("note") if "fewer than predicted" in event["text"]]
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])

@@ -9,17 +9,13 @@ import threading
 
 import pytest
 
-from kgm.operations.rollout.journal import JournalKind, read_journal
-from kgm.protocol.apis import ApiKey
 from kgm.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
 from tests import KGM
-from tests.client.faults import Edit
 from tests.operations.rollout.units import JoinedUnits, environment, kgm
 from tests.waiting import until
 
 pytestmark = pytest.mark.slow
 FLAGS = ["--settle", "0s", "--interval", "100ms", "--restart-time", "200ms", "-o", "ndjson"]
-SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL]
 
 
 @pytest.fixture
@@ -102,7 +98,7 @@ def held(units):
     release.set()
 
 
-@pytest.mark.parametrize("number", SIGNALS)
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_what_happened_in_a_step_that_a_signal_ended_counts(units, start, held, tmp_path, number):
     journal = tmp_path / "j.ndjson"
     rebalances = end_in_the_command(units, start(*restart_of_a(units, journal)), *held, number)
@@ -149,36 +145,6 @@ def test_a_failed_command_is_no_deviation(units, tmp_path):
     assert done.code == 0, str(done)
     (last,) = done.of_kind("done")
     assert (last["text"], last["as_predicted"]) == ("1 step as predicted: 0 rebalances, 0 handovers", True)
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_removal_before_a_signal_counts(units, start, proxy, tmp_path, number):
-    """The answer is on its way when the signal comes: kgm still records that the member is gone, and ends."""
-    sent, release = threading.Event(), threading.Event()
-
-    def hold(_message):
-        sent.set()
-        release.wait(60)
-
-    proxy.always(ApiKey.LEAVE_GROUP, Edit(hold))
-    journal = tmp_path / "j.ndjson"
-    before = units.generation()
-    running = start(
-        units.options["group"], "--remove", "a", "--assume-stopped", "--exec-stop",
-        f"{units.command} stop {{instance_id}}", "--journal", str(journal), *FLAGS, bootstrap=proxy.bootstrap,
-    )  # fmt: skip
-    try:
-        assert sent.wait(60)
-        running.send_signal(number)
-        running.communicate(timeout=60)
-    finally:
-        release.set()
-    assert [line.kind for line in read_journal(journal)][-2:] == [JournalKind.REMOVAL_END, JournalKind.STOP]
-    done = resumed(units, tmp_path, journal)
-    assert (done.code, units.generation() - before) == (0, 1), str(done)
-    (last,) = done.of_kind("done")
-    assert (last["observed"]["rebalances"], last["as_predicted"]) == (1, True)
-    assert not [event for event in done.of_kind("note") if "fewer than predicted" in event["text"]]
 
 
 def test_a_member_that_was_removed_is_not_told_of_as_timed_out(units, tmp_path):
