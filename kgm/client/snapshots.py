@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, Final
 
@@ -42,10 +43,6 @@ _CLASSIC_MEMBER = 0
 #: No topic is known.
 NO_TOPICS: Final[Mapping[str, TopicSnapshot]] = {}
 NO_MATCHES: Final[Mapping[str, Collection[str]]] = {}
-#: The subscriptions decoded most recently, by their bytes.
-_subscriptions: dict[bytes, Subscription | None] = {}
-_UNREAD: Any = object()
-_MOST_SUBSCRIPTIONS = 256
 #: (instance id, member id) of a partition that no member owns.
 _NO_OWNER = (None, None)
 _new_tuple: Any = tuple.__new__
@@ -284,16 +281,11 @@ class _ClassicRow:
         return own, None if assignment is None else assignment.user_data
 
 
+@lru_cache(maxsize=256)
 def _subscription(blob: bytes) -> Subscription | None:
     """The decoded subscription; None if it cannot be read. Cached, since the members of a group usually send the same
     one."""
-    known: Subscription | None = _subscriptions.get(blob, _UNREAD)
-    if known is not _UNREAD:
-        return known
-    if len(_subscriptions) >= _MOST_SUBSCRIPTIONS:
-        _subscriptions.clear()
-    known = _subscriptions[blob] = readable_subscription(blob)
-    return known
+    return readable_subscription(blob)
 
 
 def _consumer(group_id: str, group: Any) -> GroupSnapshot:

@@ -9,6 +9,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from enum import Enum
+from functools import cache
 from types import NoneType, UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -31,7 +32,8 @@ def dump_state(state: object) -> bytes:
 def load_state(cls: type[State], data: bytes | str) -> State:
     """The state from its dump."""
     plain = _DECODER.decode(data if isinstance(data, str) else data.decode())
-    load = _loader(cls)
+    hint: Any = cls
+    load = _loader(hint)
     state: State = plain if load is None else load(plain)
     return state
 
@@ -39,29 +41,22 @@ def load_state(cls: type[State], data: bytes | str) -> State:
 def _plain(value: Any) -> Any:
     if isinstance(value, bytes):
         return {_BYTES: b64encode(value).decode()}
+    kind: Any = type(value)
     if is_dataclass(value):
         return {
             json_name: content
-            for name, json_name, optional in _fields(type(value))
+            for name, json_name, optional in _fields(kind)
             if (content := getattr(value, name)) is not None or not optional
         }
-    raise TypeError(type(value).__name__)
+    raise TypeError(kind.__name__)
 
 
 _ENCODER = json.JSONEncoder(default=_plain, separators=(",", ":"))
 
 
-_fields_of: dict[type[Any], tuple[tuple[str, str, bool], ...]] = {}
-
-
+@cache
 def _fields(cls: type[Any]) -> tuple[tuple[str, str, bool], ...]:
     """(name, name in JSON, whether it is None by default) of each field."""
-    if cls not in _fields_of:
-        _fields_of[cls] = _named_fields(cls)
-    return _fields_of[cls]
-
-
-def _named_fields(cls: type[Any]) -> tuple[tuple[str, str, bool], ...]:
     return tuple((each.name, each.metadata.get(_JSON_NAME, each.name), each.default is None) for each in fields(cls))
 
 
@@ -72,17 +67,9 @@ def _bytes(value: dict[str, Any]) -> Any:
 _DECODER = json.JSONDecoder(object_hook=_bytes)
 
 
-_loaders: dict[Any, _Load | None] = {}
-
-
+@cache
 def _loader(hint: Any) -> _Load | None:
     """A function from JSON's value to a value of the type; None if no conversion is needed."""
-    if hint not in _loaders:
-        _loaders[hint] = _new_loader(hint)
-    return _loaders[hint]
-
-
-def _new_loader(hint: Any) -> _Load | None:
     if get_origin(hint) in (Union, UnionType):
         (known,) = (_loader(each) for each in get_args(hint) if each is not NoneType)
         return None if known is None else lambda value: None if value is None else known(value)

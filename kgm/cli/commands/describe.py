@@ -252,7 +252,7 @@ def _trends_json(trends: Mapping[str, GroupTrends]) -> Iterator[dict[str, Any]]:
 
 
 def _sink_tasks_json(described: DescribedGroups) -> Iterator[dict[str, Any]]:
-    yield from map(asdict, described.sink_tasks)
+    yield from map(asdict, described.sink_tasks)  # only begun when the groups, which add tasks, are printed
 
 
 def _unread_json(described: DescribedGroups) -> Iterator[dict[str, Any]]:

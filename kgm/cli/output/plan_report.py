@@ -126,7 +126,11 @@ def _plans(output: PlanOutput) -> Table:
     if found.unpredicted:
         left_out = ", ".join(" ".join(shape.words) for shape in found.unpredicted)
         notes.append(f"not predicted within --timeout, and no worse than those shown: {left_out}")
-    notes += [f"not tried: {name}: {error.message}" for name, error in found.not_played.items() if _is_late(error)]
+    notes += [
+        f"not tried: {name}: {error.message}"
+        for name, error in found.not_played.items()
+        if isinstance(error, TimedOutError)
+    ]
     for caveat in dict.fromkeys(caveat for one in shown for caveat in one.prediction.caveats):
         notes.append(f"note: {caveat}")
     rows: list[list[Cell]] = [
@@ -148,10 +152,6 @@ def _sinks(found: FoundPlans) -> list[Table]:
     """Tables for the sink groups, from the best plan."""
     best = found.plans[0] if found.plans else found.closest
     return [] if best is None else sink_tables(best.prediction.sinks, found.group.group_id)
-
-
-def _is_late(error: KgmError) -> bool:
-    return isinstance(error, TimedOutError)
 
 
 def _asked(found: FoundPlans) -> str:

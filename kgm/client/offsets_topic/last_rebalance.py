@@ -94,7 +94,7 @@ def _completed(snapshot: GroupSnapshot, record: tuple[bytes, int] | None) -> Gro
     if record is None:
         return snapshot
     try:
-        value = _decode(snapshot.group_id, record[0])
+        value = decode_record(partition_log.group_record_key(snapshot.group_id), record[0]).value
     except KgmError:
         return snapshot
     if not isinstance(value, GroupMetadataValue) or not value.members:
@@ -157,10 +157,6 @@ def _last_records(cluster: AdminClient, keys: Mapping[bytes, str]) -> dict[bytes
         if not is_denied and not isinstance(error, NotFoundError):
             cluster.unread_records |= {group_id: error for key, group_id in keys.items() if key not in records}
     return records
-
-
-def _decode(group_id: str, value: bytes) -> object | None:
-    return decode_record(partition_log.group_record_key(group_id), value).value
 
 
 def find_last_records(

@@ -221,11 +221,7 @@ def inside(directory: Place) -> list[Place]:
 
 def by_name(paths: Iterable[Place]) -> list[Place]:
     """Paths in one directory, sorted by name."""
-    return sorted(paths, key=_name)
-
-
-def _name(path: Place) -> str:
-    return path.name
+    return sorted(paths, key=lambda path: path.name)
 
 
 def below(directory: Place, path: Place) -> tuple[str, ...]:

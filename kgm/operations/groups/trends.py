@@ -110,7 +110,8 @@ def partition_trend(
         return _UNSEEN
     if now.known_lag is None or then.known_lag is None:
         return Trend(kind=TrendKind.UNKNOWN, because="its lag is not known")
-    committed, moved, arrived = now.committed or 0, (now.committed or 0) - (then.committed or 0), _arrived(then, now)
+    committed, moved = now.committed or 0, (now.committed or 0) - (then.committed or 0)
+    arrived = (now.end or 0) - (then.end or 0)
     if arrived < 0:
         return Trend(kind=TrendKind.UNKNOWN, because="the end of the log went back: the topic was created again")
     if moved < 0:
@@ -137,10 +138,6 @@ def partition_trend(
             because="the lag changed by less than one commit may change it: watch for longer",
         )  # fmt: skip
     return _judged(rates, now.known_lag)
-
-
-def _arrived(then: OffsetSnapshot, now: OffsetSnapshot) -> int:
-    return (now.end or 0) - (then.end or 0)
 
 
 def _between_commits(then: OffsetSnapshot, now: OffsetSnapshot, window_ms: int) -> int | None:

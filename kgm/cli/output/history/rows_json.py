@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from kgm.operations.history import Explanation, History
     from kgm.operations.history.advice import Advice, AdviceReport
     from kgm.operations.history.advice.gains import Spared
-    from kgm.operations.history.churn import Churn, Culprit, GroupChurn
+    from kgm.operations.history.churn import Churn, GroupChurn
     from kgm.simulation.fleet import FleetCost
 
 Json = dict[str, Any]
@@ -257,7 +257,7 @@ def churn_json(churn: Churn, window: Json) -> Json:
     """The `data` of `kgm history churn`."""
     return {
         "window": window, "groups": [_group_churn_json(each) for each in churn.groups],
-        "culprits": [_culprit_json(each) for each in churn.culprits],
+        "culprits": [asdict(each) | {"causes": causes_json(each.causes)} for each in churn.culprits],
     }  # fmt: skip
 
 
@@ -269,10 +269,6 @@ def _group_churn_json(each: GroupChurn) -> Json:
         "stopped_partition_ms": _bounds(each.stopped_partition_ms_min, each.stopped_partition_ms_max),
         "absorbed": each.absorbed,
     }  # fmt: skip
-
-
-def _culprit_json(each: Culprit) -> Json:
-    return asdict(each) | {"causes": causes_json(each.causes)}
 
 
 def cost_json(cost: FleetCost) -> Json:
