@@ -33,6 +33,8 @@ STICKY, MARKED, OTHER = "partitions", "marked", "other"
 #: Groups of assignors by what they write into their user data.
 STATELESS: Final = ("range", "roundrobin")
 STICKY_ONLY, COOPERATIVE = ("sticky",), ("cooperative-sticky",)
+#: Assignors before whose rebalances every member gives up all its partitions (KIP-429 defines which others do not).
+EAGER: Final = frozenset({"range", "roundrobin", "sticky"})
 #: Forms of the member ids that consumers of the consumer protocol (KIP-848) choose.
 URL_SAFE, PLAIN, PADDED, UUID = "URL-safe base64", "plain base64", "padded URL-safe base64", "a UUID with hyphens"
 

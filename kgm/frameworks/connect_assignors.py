@@ -13,6 +13,7 @@ from typing import Final
 
 from kgm.frameworks.connect import CONNECTOR, Work
 from kgm.java.hash_map import map_order
+from kgm.java.strings import utf16_key
 
 #: When workers have to give up work in consecutive rounds, the pauses grow, in ms: 1, 40, 1600, ...
 _FIRST_PAUSE_MS: Final = 1
@@ -94,7 +95,7 @@ def assign_incrementally(
 def assign_eagerly(configured: Iterable[Work], members: Iterable[str]) -> dict[str, tuple[Work, ...]]:
     """Assigns everything from scratch, round robin over the workers in the order of their ids: connectors first, then
     tasks."""
-    shares: dict[str, list[Work]] = {name: [] for name in sorted(members, key=_java_order)}
+    shares: dict[str, list[Work]] = {name: [] for name in sorted(members, key=utf16_key)}
     work = sorted(_in_order(configured), key=lambda one: one[1] != CONNECTOR)
     for one, name in zip(work, cycle(shares), strict=False):
         shares[name].append(one)
@@ -194,7 +195,7 @@ def _spread(loads: dict[str, list[Work]], work: Sequence[Work], *, is_connector:
     def size(name: str) -> int:
         return sum((one[1] == CONNECTOR) == is_connector for one in loads[name])
 
-    names = sorted(loads, key=lambda name: (size(name), _java_order(name)))
+    names = sorted(loads, key=lambda name: (size(name), utf16_key(name)))
     left = list(reversed(work))
     while left:
         least = size(names[0])
@@ -213,10 +214,5 @@ def _pause_ms(successive: int, max_delay_ms: int) -> int:
     return min(int(first_ms * math.pow(_PAUSE_GROWTH, min(successive, most))), max_delay_ms)
 
 
-def _java_order(text: str) -> bytes:
-    """Java compares strings by UTF-16 code unit."""
-    return text.encode("utf-16-be", "surrogatepass")
-
-
 def _in_order(work: Iterable[Work]) -> list[Work]:
-    return sorted(work, key=lambda one: (_java_order(one[0]), one[1]))
+    return sorted(work, key=lambda one: (utf16_key(one[0]), one[1]))

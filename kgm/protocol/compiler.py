@@ -7,13 +7,9 @@ import struct
 from typing import Any, ClassVar
 
 from kgm.protocol import primitives
-from kgm.protocol.struct import Field, Message, Struct
+from kgm.protocol.struct import Field, Message, Struct, within
 
 _BYTES = ("bytes", "records")
-
-
-def _within(version: int, span: tuple[int, int] | None) -> bool:
-    return span is not None and span[0] <= version <= span[1]
 
 
 class _Plan:
@@ -57,10 +53,10 @@ class _Plan:
         return self.const(f"S_{letters.replace('?', 'B_')}", struct.Struct(">" + letters))
 
     def is_tagged(self, row: Field) -> bool:
-        return row.tag is not None and _within(self.version, row.tagged)
+        return row.tag is not None and within(self.version, row.tagged)
 
     def present(self, row: Field) -> bool:
-        return _within(self.version, row.versions)
+        return within(self.version, row.versions)
 
     def min_size(self, kind: str, seen: tuple[str, ...] = ()) -> int:
         """The smallest number of bytes that a value of this kind can take, which limits array counts."""
@@ -81,7 +77,7 @@ class _Plan:
         return max(1, size + int(self.flexible))
 
     def nullable_struct(self, row: Field) -> bool:
-        return self.is_struct(row.kind) and _within(self.version, row.nullable)
+        return self.is_struct(row.kind) and within(self.version, row.nullable)
 
     @staticmethod
     def is_struct(kind: str) -> bool:
@@ -118,7 +114,7 @@ class _Decoder(_Plan):
             else:
                 self.flush(depth, run)
                 where = f"{struct_name}.{row.name}"
-                self.value(depth, variable, row.kind, where, _within(self.version, row.nullable))
+                self.value(depth, variable, row.kind, where, within(self.version, row.nullable))
         self.flush(depth, run)
         result = self.name("s")
         unknown = self.tags(depth, tagged) if self.flexible else None
@@ -230,7 +226,7 @@ class _Decoder(_Plan):
         for variable, row in tagged:
             self.line(depth + 2, f"elif {tag} == {row.tag}:")
             self.line(depth + 3, f"p = {start}; {outer} = end; end = {limit}")
-            nullable = _within(self.version, row.nullable)
+            nullable = within(self.version, row.nullable)
             self.tagged_value(depth + 3, variable, row, nullable)
             self.line(depth + 3, f"if p != end: raise Malformed({row.name!r} + ' does not fill its tag')")
             self.line(depth + 3, f"end = {outer}")
@@ -274,7 +270,7 @@ class _Encoder(_Plan):
                 run.append(row)
             else:
                 self.flush(depth, o, run, w)
-                self.value(depth, f"{o}.{row.name}", row.kind, w, _within(self.version, row.nullable))
+                self.value(depth, f"{o}.{row.name}", row.kind, w, within(self.version, row.nullable))
         self.flush(depth, o, run, w)
         if self.flexible:
             self.tags(depth, o, [row for row in rows if self.present(row) and self.is_tagged(row)], w)
@@ -374,7 +370,7 @@ class _Encoder(_Plan):
         self.line(depth, f"{w}(write_tags({known}, {o}.unknown_tags))")
 
     def tagged_value(self, depth: int, value: str, row: Field, w: str) -> None:
-        nullable = _within(self.version, row.nullable)
+        nullable = within(self.version, row.nullable)
         if self.is_struct(row.kind) and nullable:
             self.line(depth, f"if {value} is None: {w}(b'\\0')")
             self.line(depth, "else:")

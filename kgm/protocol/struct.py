@@ -12,6 +12,11 @@ UNSET: Any = object()
 Versions = tuple[int, int]
 
 
+def within(version: int, span: Versions | None) -> bool:
+    """Whether a version is one of these; None: there are none."""
+    return span is not None and span[0] <= version <= span[1]
+
+
 class Field(NamedTuple):
     """One field of a struct. Versions are inclusive; a default of () stands for an empty array or struct."""
 

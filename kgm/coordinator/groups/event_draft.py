@@ -8,7 +8,7 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from kgm.coordinator.contract.behavior import CoordinatorBehavior, behavior_of
+from kgm.coordinator.contract.behavior import REFERENCE_BEHAVIOR, CoordinatorBehavior
 from kgm.coordinator.contract.outcome import (
     CancelTimer,
     Millis,
@@ -27,11 +27,9 @@ from kgm.coordinator.contract.settings import BrokerSettings, GroupConfig
 from kgm.coordinator.contract.topic_image import TopicImage
 from kgm.coordinator.groups.classic_group import ClassicGroup
 from kgm.coordinator.groups.streams_topology import ConfiguredTopology
-from kgm.model.broker_version import REFERENCE
 from kgm.protocol.struct import Message
 
 NO_TOPICS = TopicImage()
-_REFERENCE_BEHAVIOR = behavior_of(REFERENCE)
 
 
 class OnAppendFailure(enum.Enum):
@@ -61,7 +59,7 @@ class EventDraft:
     now: Millis
     settings: BrokerSettings
     live_timers: Mapping[TimerKey, Millis]
-    behavior: CoordinatorBehavior = _REFERENCE_BEHAVIOR
+    behavior: CoordinatorBehavior = REFERENCE_BEHAVIOR
     image: TopicImage = NO_TOPICS
     configs: Mapping[str, GroupConfig] = field(default_factory=dict)
     request: Request | None = None

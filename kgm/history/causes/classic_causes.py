@@ -13,6 +13,7 @@ a leader that rejoined for new metadata, and an application that asked for a reb
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from kgm.clients.table import EAGER
 from kgm.history.causes.framework_causes import framework_verdict
 from kgm.history.causes.libraries import rejoins_after_restart
 from kgm.history.causes.verdict import (
@@ -34,7 +35,6 @@ from kgm.history.causes.verdict import (
     who,
 )
 from kgm.history.reconstruct.classic_snapshots import (
-    EAGER,
     ChangeKind,
     MemberChange,
     Rebalance,

@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgm.history.decode.arrow_lists import to_list
-from kgm.history.decode.message_reader import default_of, field_rows, within
+from kgm.history.decode.message_reader import default_of, field_rows
 from kgm.protocol.primitives import WIDTH
-from kgm.protocol.struct import Field, Message
+from kgm.protocol.struct import Field, Message, within
 from kgm.text import sanitize
 
 NULL = "null"

@@ -19,7 +19,7 @@ from kgm.history.decode.array_bounds import Bounds
 from kgm.history.decode.vector_cursor import Buffer, Cursor, Positions
 from kgm.history.schema import arrow_type, struct_type
 from kgm.protocol.primitives import WIDTH
-from kgm.protocol.struct import Field, Message, Struct
+from kgm.protocol.struct import Field, Message, Struct, within
 
 #: With fewer structs than this, finding duplicates takes longer than reading all of them.
 _WORTH_ENCODING = 1_000
@@ -357,10 +357,6 @@ def _zeros(count: int) -> pa.Array:
 
 def _wide(kind: str) -> str:
     return "int16" if kind == "string" else "int32"
-
-
-def within(version: int, span: tuple[int, int] | None) -> bool:
-    return span is not None and span[0] <= version <= span[1]
 
 
 def _is_struct(kind: str) -> bool:

@@ -20,12 +20,11 @@ from enum import StrEnum
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
+from kgm.clients.table import EAGER
 from kgm.protocol.subscription import PROTOCOL_TYPE, readable_assignment, readable_subscription
 from kgm.records.messages.group_metadata_value import MemberMetadata
 
 TopicPartition = tuple[str, int]
-#: Assignors before whose rebalances every member gives up all its partitions (KIP-429 defines which others do not).
-EAGER = frozenset({"range", "roundrobin", "sticky"})
 
 
 class SnapshotKind(StrEnum):

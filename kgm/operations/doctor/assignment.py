@@ -7,7 +7,7 @@ from itertools import combinations
 from typing import Final
 
 from kgm.clients.subscribed_topics import subscribed_topics
-from kgm.clients.table import KNOWN_ASSIGNORS
+from kgm.clients.table import EAGER, KNOWN_ASSIGNORS
 from kgm.frameworks.connect import CONNECTOR, missing_work
 from kgm.model.assignment import count, owners
 from kgm.model.changes import owned
@@ -21,7 +21,6 @@ from kgm.text.names import in_order
 from kgm.text.wording import grouped, many, partitions_text, some
 
 _STABLE: Final = "Stable"
-_EAGER: Final = frozenset({"range", "roundrobin", "sticky"})
 #: A share is uneven when the largest is this many times the smallest.
 _UNEVEN: Final = 1.5
 _MOST_IDS: Final = 20
@@ -300,7 +299,7 @@ def protocols(facts: GroupFacts) -> Iterator[Finding]:
         and facts.supports_consumer_protocol
         and _may_migrate(group)
     ):
-        eager = group.assignor in _EAGER and bool(facts.dynamic)
+        eager = group.assignor in EAGER and bool(facts.dynamic)
         yield facts.finding(
             "classic-protocol", Severity.INFO,
             "the group uses the classic protocol; the brokers support KIP-848"

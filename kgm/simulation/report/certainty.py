@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from kgm.assignors import NAMES, has_assignor
-from kgm.clients.table import CLIENTS, LIBRARIES
+from kgm.clients.table import CLIENTS, LIBRARIES, STATELESS
 from kgm.model.assignment import count
 from kgm.model.client_library import FRANZ_GO, JAVA, KAFKA_PYTHON, LIBRDKAFKA, PLAYED, ClientLibrary
 from kgm.model.snapshot import GroupSnapshot
@@ -19,7 +19,6 @@ from kgm.simulation.report.self_check import unexplained
 from kgm.text.names import in_order
 from kgm.text.wording import many, some
 
-_STATELESS = ("range", "roundrobin")
 #: Libraries whose static leader has been observed to rejoin after a restart, unless the assignor is one of their
 #: `silent_leaders`.
 _REJOINING = (FRANZ_GO, KAFKA_PYTHON)
@@ -85,7 +84,7 @@ def doubts_of(
     more_rounds = _more_rounds(group, unsure) if may_take_more and has_rebalances else 0
     may_rejoin = may_take_more and _may_rejoin(group, named)
     are_mixed = is_classic and _are_mixed(snapshot, group)
-    claims_are_open = are_mixed and (group.assignor == STICKY or (may_rejoin and group.assignor not in _STATELESS))
+    claims_are_open = are_mixed and (group.assignor == STICKY or (may_rejoin and group.assignor not in STATELESS))
     misfit = _misfit(snapshot, group, plan) if has_rebalances or may_rejoin else None
     others_assign = is_classic and _assigns_otherwise(snapshot, group, unsure)
     unknown = group.unknown_assignor or custom_default
@@ -198,7 +197,7 @@ def _is_settled(
 ) -> bool:
     """Whether nothing depends on the library: static members restart within their session, say nothing when they are
     closed, and the group assigns nothing, or each that may lead it would assign the same again."""
-    is_stateless = group.unknown_assignor is None and group.assignor in _STATELESS
+    is_stateless = group.unknown_assignor is None and group.assignor in STATELESS
     if has_rebalances or (named and not is_stateless):
         return False
     return all(_restarts_silently(member, group, plan, leader=snapshot.leader) for member in named)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from math import ceil
 
+from kgm.clients.table import EAGER
 from kgm.simulation.plan.bounce_plan import GroupProtocol
 from kgm.simulation.replay.changes import (
     GroupChange,
@@ -15,7 +16,6 @@ from kgm.simulation.replay.changes import (
 from kgm.simulation.replay.recorded_group import ReplayedGroup
 
 _COOPERATIVE = "cooperative-sticky"
-_EAGER = frozenset({"range", "roundrobin", "sticky"})
 #: A longer session timeout is never advised: a dead member would go unnoticed for that long.
 _LONGEST_SESSION_MS = 600_000
 #: The brokers' default limit for members of consumer groups (group.consumer.max.session.timeout.ms).
@@ -48,7 +48,7 @@ def suggested_changes(group: ReplayedGroup) -> Iterator[GroupChange]:
     if rollouts(group):
         yield GroupChange(kind=GroupChangeKind.TOGETHER)
         yield GroupChange(kind=GroupChangeKind.ONE_AT_A_TIME)
-    if group.protocol is GroupProtocol.CLASSIC and group.assignor in _EAGER and len(group.processes) > 1:
+    if group.protocol is GroupProtocol.CLASSIC and group.assignor in EAGER and len(group.processes) > 1:
         yield GroupChange(kind=GroupChangeKind.ASSIGNOR, assignor=_COOPERATIVE)
 
 
