@@ -83,9 +83,22 @@ def warnings() -> Iterator[str]:
 
 
 def again_with(*added: str, read: Sequence[str] = ()) -> str:
-    """The command line with options added, ready to paste into a shell. read: words instead of `--from-file -`, for
-    what was read from standard input, which has ended."""
-    return shell_line(["kgm", *_without_stdin(read), *added, *_inferred])
+    """The command line with flags added, or with an option and its value, which replace what was given for it; ready to
+    paste into a shell. read: words instead of `--from-file -`, for what was read from standard input, which has
+    ended."""
+    words = [*_without_stdin(read)]
+    if len(added) > 1 and not added[1].startswith("-"):
+        words = _without_option(words, added[0])
+    return shell_line(["kgm", *words, *added, *_inferred])
+
+
+def _without_option(words: Sequence[str], option: str) -> list[str]:
+    kept, is_value = list[str](), False
+    for word in words:
+        if not (is_value or word == option or word.startswith(f"{option}=")):
+            kept.append(word)
+        is_value = word == option
+    return kept
 
 
 def _without_stdin(read: Sequence[str]) -> Iterator[str]:

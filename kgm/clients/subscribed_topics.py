@@ -72,14 +72,15 @@ def _tells(part: str, edge: str) -> bool:
     return len(part) >= _TELLING or edge in _SEPARATORS
 
 
-def why_similar(group: GroupSnapshot, members: Iterable[MemberSnapshot]) -> str | None:
-    """Why a rebalance of these members of a classic group may bring topics to which none of them subscribes; None if it
-    does not."""
+def why_similar(group: GroupSnapshot, members: Iterable[MemberSnapshot], *, has_rebalances: bool = True) -> str | None:
+    """Why these members of a classic group may get topics to which none of them subscribes; None if they do not.
+    has_rebalances: whether they rebalance in any case."""
     looking = in_order(member.identity for member in members if looks_for_topics(member))
     if not looking or not group.similar_topics:
         return None
     names = some(topic.name for topic in group.similar_topics)
+    brings = "a rebalance brings" if has_rebalances else "there will be a rebalance, whatever is planned, that brings"
     return (
         f"{names}: named like the topics of {some(looking)}. If these come from a regular expression, which a classic "
-        "group does not show, a rebalance brings what was created in the last minutes (metadata.max.age.ms)"
+        f"group does not show, {brings} what was created in the last minutes (metadata.max.age.ms)"
     )

@@ -228,6 +228,12 @@ def test_a_command_to_paste_does_not_read_what_has_been_read(typed):
     assert invocation.again_with(read=["-i", "a"]) == "kgm remove-members g --from-file ids --yes"
 
 
+@pytest.mark.parametrize("typed", [["--guard-window", "3s"], ["--guard-window=3s"], []])
+def test_a_command_to_paste_states_an_option_once(typed):
+    invocation.remember(["remove-members", "g", *typed, "--yes"])
+    assert invocation.again_with("--guard-window", "12s") == "kgm remove-members g --yes --guard-window 12s"
+
+
 @pytest.mark.slow
 def test_the_command_that_a_refusal_prints_does_what_it_says(server, group, form, capsys):  # noqa: F811
     form("-a\x1b", "b")

@@ -196,7 +196,7 @@ class _Run(ChangeRun["PreparedRemoval", "MemberResult"]):
         window_ms = proof_window_ms(prepared.plan, prepared.guard)
         surer = (
             ""
-            if window_ms is None
+            if window_ms is None or window_ms <= (self._request.guard_window_ms or 0)
             else f", or watch longer: {invocation.again_with('--guard-window', show_duration(window_ms), read=read)}"
         )
         return (

@@ -42,11 +42,13 @@ def present_doubts(
         still_matched = _still_matched(snapshot)
     is_classic = group.protocol is GroupProtocol.CLASSIC
     rounds = 2 if is_classic and is_cooperative(group.assignor) else 1
-    similar = _similar(snapshot, plan) if has_rebalances else []
+    similar = _similar(snapshot, plan, has_rebalances=has_rebalances)
+    # Members look for topics before they join; how long a topic has been there, no API returns.
+    may_find = bool(similar) and has_rebalances
     return PresentDoubts(
-        moves_are_open=bool(texts or due or still_matched or similar),
+        moves_are_open=bool(texts or due or still_matched or may_find),
         # A member that has not found the topic before it joins, joins again.
-        more_rebalances=max(rounds if due or similar else 0, 2 if still_matched else 0),
+        more_rebalances=max(rounds if due or may_find else 0, 2 if still_matched else 0),
         caveats=(*due, *still_matched, *texts, *similar),
     )
 
@@ -66,9 +68,10 @@ def _unreadable(snapshot: GroupSnapshot) -> list[str]:
     return [f"the assignment of {some(unreadable)} cannot be read: what it owns, and so what moves, is not known"]
 
 
-def _similar(snapshot: GroupSnapshot, plan: Plan) -> list[str]:
+def _similar(snapshot: GroupSnapshot, plan: Plan, *, has_rebalances: bool) -> list[str]:
     gone = {*plan.scale_in, *plan.remove}
-    why = why_similar(snapshot, (member for member in snapshot.members if member.identity not in gone))
+    staying = (member for member in snapshot.members if member.identity not in gone)
+    why = why_similar(snapshot, staying, has_rebalances=has_rebalances)
     return [] if why is None else [f"{why}, and what moves is not known"]
 
 

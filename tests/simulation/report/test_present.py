@@ -236,9 +236,14 @@ def test_a_rebalance_may_bring_a_topic_that_is_named_like_the_others(plan):
     assert played(pattern_group(library="librdkafka"), **plan).exact
 
 
-def test_without_a_rebalance_nobody_looks_for_topics():
+def test_without_a_rebalance_it_is_said_that_one_may_be_due():
+    """A topic was created before a real group of static Java members with a pattern restarted: nothing moved by the
+    restart, and a rebalance came when the others had looked for topics, after metadata.max.age.ms."""
     found = played(pattern_group(), **RESTART)
-    assert (found.exact, said(found, "T-0")) == (True, False)
+    assert found.exact
+    assert said(
+        found, "there will be a rebalance, whatever is planned, that brings what was created in the last minutes"
+    )
 
 
 def test_a_deleted_topic_that_an_expression_still_matches():
