@@ -99,7 +99,8 @@ each, and 500 others with `--long`. `kgm assign --library NAME` runs them.
     which does not subscribe to it, is named in a caveat, and anything may move. The moves of `kgm remove-members` are then an
     estimate. At least three characters have to be the same, or one before a separator (`.`, `_`, `-`). Not
     looked at are topics of which a partition has had another leader since they were created: those are taken to be
-    older than five minutes. An expression that matches names that are not alike, a topic that kgm may not describe, and
+    older than five minutes. If the plan causes no rebalance, it is exact as far as the plan goes, and the caveat says that
+    one may be due. An expression that matches names that are not alike, a topic that kgm may not describe, and
     groups in a file are taken to bring nothing.
 
 A member of a library that kgm does not know is played as one of Java's, and the ranges cover what each of the others
