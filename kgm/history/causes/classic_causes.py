@@ -139,7 +139,10 @@ def _silent(missing: MissingMember, silence: int) -> Departure:
             why = f"{why}; its max.poll.interval.ms is {seconds(most)}, after which it would leave by itself"
             return missing.departed(Cause.SESSION_EXPIRY, Confidence.POSSIBLE, why)
         sure = Confidence.LIKELY if regular or static else Confidence.POSSIBLE
-        if static and cadence is not None and _OFTEN * cadence >= session:
+        if missing.coordinator_moved:
+            why = f"{why}; the coordinator has moved since, and sessions started again: it may also have been removed"
+            sure = Confidence.POSSIBLE
+        elif static and cadence is not None and _OFTEN * cadence >= session:
             # Its last heartbeat is not known well enough: it may have been removed before its session was over.
             why = f"{why}; an admin may have removed it shortly before: the record shows the end of the join phase only"
             sure = Confidence.POSSIBLE

@@ -102,13 +102,15 @@ class MissingMember:
     them; cadence_ms: the average time between its commits; each is None if there were no commits, or too few. joined:
     when the last join phase with it ended, which is when the coordinator starts the sessions of all members; None if no
     record shows it. in_transaction: whether the last commit was part of a transaction, which extends no session.
-    library: the client library that it seems to use; None if that was not looked up."""
+    coordinator_moved: whether another coordinator has loaded the group since, which starts all sessions again. library:
+    the client library that it seems to use; None if that was not looked up."""
 
     change: MemberChange
     last_commit: int | None
     cadence_ms: int | None
     joined: int | None = None
     in_transaction: bool = False
+    coordinator_moved: bool = False
     library: ClientLibrary | None = None
 
     def departed(self, cause: Cause, confidence: Confidence, why: str) -> "Departure":

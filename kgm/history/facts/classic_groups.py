@@ -265,7 +265,10 @@ class ClassicGroupFacts:
         left = [each for each in changes if each.kind is ChangeKind.LEFT]
         is_asked = returned_at is not None or any(each.member.record.group_instance_id is not None for each in left)
         libraries = libraries_of(self.group.group_id, self.previous) if is_asked else {}
-        departures = [departure(self._missing(each, libraries.get(each.identity)), at) for each in left]
+        departures = [
+            departure(self._missing(each, libraries.get(each.identity), coordinator_moved=coordinator_moved), at)
+            for each in left
+        ]
         back, final = self._returned(changes, departures, at)
         context = RebalanceContext(
             previous=self.previous, snapshot=snapshot, rebalance=rebalance, changes=changes, departures=departures,
@@ -303,13 +306,16 @@ class ClassicGroupFacts:
         has_returned = row is not None and row.from_offset > self.recent.rows[-1].offset
         return row.from_timestamp if row is not None and has_returned else None
 
-    def _missing(self, change: MemberChange, library: ClientLibrary | None) -> MissingMember:
+    def _missing(
+        self, change: MemberChange, library: ClientLibrary | None, *, coordinator_moved: bool
+    ) -> MissingMember:
         places = _partitions(self.previous, change.identity)
         joined = None if self.previous is None else self.previous.state_timestamp
         return MissingMember(
             change=change, last_commit=self.commits.last(places), cadence_ms=self.commits.cadence(places),
             joined=None if joined is None or joined < 0 else joined,
-            in_transaction=self.commits.last_is_in_transaction(places), library=library,
+            in_transaction=self.commits.last_is_in_transaction(places), coordinator_moved=coordinator_moved,
+            library=library,
         )  # fmt: skip
 
     def _returned(

@@ -1,5 +1,7 @@
 """How a member went, where one number decides; what really happened to members is held against this in truth/."""
 
+from dataclasses import replace
+
 import pyarrow as pa
 import pytest
 
@@ -62,6 +64,18 @@ def test_a_commit_in_a_transaction_extends_no_session(silence_ms, expected):
     """The last heartbeat may be three seconds older."""
     assert verdict(departure(gone(silence_ms, in_transaction=True), AT)) == expected
     assert verdict(departure(gone(silence_ms), AT)) == LEFT
+
+
+@pytest.mark.parametrize("instance_id", [None, "i"])
+def test_a_session_that_started_again_at_another_coordinator_is_no_proof(instance_id):
+    """The new coordinator would have waited for a whole session; a member removed before was as silent."""
+    missing = gone(46_000, instance_id=instance_id)
+    assert verdict(departure(missing, AT)) == EXPIRED
+    moved = departure(replace(missing, coordinator_moved=True), AT)
+    assert verdict(moved) == (Cause.SESSION_EXPIRY, Confidence.POSSIBLE)
+    assert "the coordinator has moved since" in moved.evidence
+    # A commit extends the session wherever it is.
+    assert verdict(departure(replace(gone(20_000), coordinator_moved=True), AT)) == LEFT
 
 
 @pytest.mark.parametrize("transactional", [False, True])
