@@ -208,10 +208,11 @@ def _with_other_intervals(snapshot: GroupSnapshot, simulation: Simulation) -> tu
         return ()
     plan = simulation.plan
     if simulation.group.protocol is GroupProtocol.CLASSIC and not plan.migrate:
-        longest_ms = longest_heartbeat_interval_ms(simulation.group.sessions_ms()[0])
+        longest_ms = longest_heartbeat_interval_ms(simulation.group.sessions_ms()[1])
         if plan.heartbeat_interval_ms is not None or longest_ms <= HEARTBEAT_INTERVAL_MS:
             return ()
-        return (replace(simulation, plan=replace(plan, heartbeat_interval_ms=longest_ms)),)
+        group = _with_longest_intervals(simulation.group)
+        return (replace(simulation, group=group, plan=replace(plan, heartbeat_interval_ms=longest_ms)),)
     return tuple(
         replace(simulation, settings=settings)
         for settings in _with_extreme_intervals(
@@ -219,6 +220,18 @@ def _with_other_intervals(snapshot: GroupSnapshot, simulation: Simulation) -> tu
             assumed_consumer_settings(snapshot, simulation.group, plan, simulation.settings),
         )
     )
+
+
+def _with_longest_intervals(group: StartingGroup) -> StartingGroup:
+    """The group in which each member heartbeats as seldom as its own session timeout makes likely."""
+    shortest_ms, longest_ms = group.sessions_ms()
+    if shortest_ms == longest_ms:
+        return group
+    members = tuple(
+        replace(one, heartbeat_interval_ms=longest_heartbeat_interval_ms(one.session_timeout_ms))
+        for one in group.members
+    )
+    return replace(group, members=members)
 
 
 def _with_extreme_intervals(settings: BrokerSettings, assumed: Sequence[str]) -> Iterator[BrokerSettings]:

@@ -80,3 +80,23 @@ def test_a_group_without_a_broker_has_members_that_heartbeat_as_usual():
     plan = Plan(bounce=tuple(member.identity for member in group.members), rolling=Rolling(), restart_time_ms=5_000)
     prediction = simulate(group, plan, draws=20)
     assert prediction.ranges.rebalances.min == prediction.ranges.rebalances.max == 8
+
+
+@pytest.mark.parametrize(
+    ("library", "assignor"), [("java", "range"), ("librdkafka", "range"), ("librdkafka", "roundrobin")]
+)
+def test_one_short_session_does_not_shorten_the_heartbeats_of_the_others(library, assignor):
+    """Real static members on Kafka 4.3.0: one with a session timeout of 8 s was back after 13 to 14 s. The others, with
+    45 s and heartbeats every 14 to 15 s, had not noticed that its session was over: one rebalance, and nobody else got
+    its partitions."""
+    group = made_up(3, 12, Membership.STATIC, assignor, library=library)
+    members = tuple(
+        replace(one, session_timeout_ms=45_000 if place else 8_000) for place, one in enumerate(group.members)
+    )
+    live = replace(group, members=members, coordinator=CoordinatorNode(id=1, host="127.0.0.1", port=9092))
+    plan = Plan(bounce=("member-1",), restart_time_ms=13_500, kafka_version=BrokerVersion.parse("4.3"))
+    found = simulate(live, plan, draws=50)
+    assert not found.exact
+    assert (found.ranges.rebalances.min, found.ranges.handovers.min) == (1, 0)
+    assert found.stopped_partition_range_ms.max > 4 * 13_000
+    assert any("heartbeats every 15 s, or a third of a shorter session timeout," in caveat for caveat in found.caveats)

@@ -51,7 +51,7 @@ class StartingMember:
     that is played; the other topics are then `named_topics`. None: it is played as naming `topics`. client: the library
     as far as it is known. leaves_when_static: whether it leaves the group when it is closed although it is static.
     writes_version: the version of its subscription, None if that is not known. is_nameless: see `plan.client_library`.
-    In a consumer group the broker sets the session timeout."""
+    heartbeat_interval_ms: None: as in the plan, or the usual one. In a consumer group the broker sets both times."""
 
     identity: str
     member_id: str
@@ -71,6 +71,7 @@ class StartingMember:
     leaves_when_static: bool = False
     writes_version: int | None = None
     is_nameless: bool = False
+    heartbeat_interval_ms: int | None = None
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -71,7 +71,8 @@ class ScriptedClassicMember(ScriptedMember):
         self.has_left_out = False
 
     def _first_period_ms(self) -> float:
-        return heartbeat_period_ms(self.profile, self.world.timing.heartbeat_interval_ms, self.chance)
+        interval_ms = self.spec.heartbeat_interval_ms or self.world.timing.heartbeat_interval_ms
+        return heartbeat_period_ms(self.profile, interval_ms, self.chance)
 
     def _joined_before(self) -> None:
         self.remembered, self.remembered_generation = self.owned, self.generation

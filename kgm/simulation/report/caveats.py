@@ -160,8 +160,12 @@ def heartbeat_caveats(group: StartingGroup, *, depends_on_intervals: bool) -> tu
     the longest one has other outcomes."""
     if group.protocol is not GroupProtocol.CLASSIC or not depends_on_intervals:
         return ()
-    longest = _seconds(longest_heartbeat_interval_ms(group.sessions_ms()[0]))
-    return (f"the ranges include other outcomes that heartbeats every {longest} would have (--heartbeat-interval)",)
+    shortest_ms, longest_ms = group.sessions_ms()
+    longest = _seconds(longest_heartbeat_interval_ms(longest_ms))
+    up_to = "" if shortest_ms == longest_ms else ", or a third of a shorter session timeout,"
+    return (
+        f"the ranges include other outcomes that heartbeats every {longest}{up_to} would have (--heartbeat-interval)",
+    )
 
 
 def policy_caveats(*, depends_on_policy: bool) -> tuple[str, ...]:
