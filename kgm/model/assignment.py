@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 #: Partitions by topic.
 Partitions = Mapping[str, Sequence[int]]
@@ -19,6 +20,9 @@ class Move:
     partition: int
     owner_before: str | None
     owner_after: str | None
+
+    def to_json(self) -> dict[str, Any]:
+        return {"topic": self.topic, "partition": self.partition, "from": self.owner_before, "to": self.owner_after}
 
 
 def owners(assignment: Assignment) -> dict[tuple[str, int], str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 JAVA, LIBRDKAFKA = "java", "librdkafka"
 FRANZ_GO, SARAMA, KAFKA_GO = "franz-go", "sarama", "kafka-go"
@@ -33,22 +33,9 @@ class ClientLibrary:
         """For people: the name, or the candidates."""
         return self.name or " or ".join(self.candidates) or "unknown"
 
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "name": self.name,
-            "confidence": self.confidence,
-            "evidence": [*self.evidence],
-            "candidates": [*self.candidates],
-        }
-
 
 def stated_library(name: str | None, by: str = "the snapshot") -> ClientLibrary | None:
     """A library that does not have to be recognized, because `by` names it. None for no name."""
     if name is None:
         return None
     return ClientLibrary(name=name, confidence=CERTAIN, evidence=(f"{by} says so",), candidates=(name,))
-
-
-def library_json(library: ClientLibrary | None) -> dict[str, Any]:
-    """The object in a member's JSON; all its values are empty if nothing is known."""
-    return (library or ClientLibrary()).to_json()

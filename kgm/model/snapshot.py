@@ -13,9 +13,11 @@ from typing import Any, Final, NamedTuple
 
 from kgm.model.assignment import Partitions
 from kgm.model.broker_version import BrokerVersion
-from kgm.model.client_library import ClientLibrary, library_json
+from kgm.model.client_library import ClientLibrary
+from kgm.model.forms.json_form import as_json
+from kgm.model.forms.snapshot_form import CLIENT_LIBRARY, GROUP, MEMBER, USER_DATA, WORK
 from kgm.model.uuids import uuid_text
-from kgm.model.work import MemberWork, UserData, work_json
+from kgm.model.work import MemberWork, UserData
 
 GROUP_TYPES = ("classic", "consumer", "share", "streams")
 #: Member epoch of a static member that left and is expected back (KIP-848).
@@ -106,36 +108,21 @@ class MemberSnapshot:
         return self.topics or ()
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "group_instance_id": self.group_instance_id,
-            "member_id": self.member_id,
-            "client_id": self.client_id,
-            "client_host": self.client_host,
-            "rack": self.rack,
-            "member_epoch": self.member_epoch,
-            "status": self.status,
+        own = {
             "subscription": {
                 "topics": None if self.topics is None else sorted(self.topics),
                 "regex": self.regex,
             },
             "assignment": _sorted(self.assignment),
             "target_assignment": None if self.target_assignment is None else _sorted(self.target_assignment),
-            "lag": self.lag,
-            "lag_ms": self.lag_ms,
-            "protocol": self.protocol,
-            "client_library": library_json(self.client_library),
-            "listed_at": self.listed_at,
+            "client_library": as_json(self.client_library or ClientLibrary(), CLIENT_LIBRARY),
             "listed_target": None
             if self.listed_target is None
             else [{"topic": topic, "partitions": [*numbers]} for topic, numbers in self.listed_target.items()],
-            "is_readable": self.is_readable,
-            "session_timeout_ms": self.session_timeout_ms,
-            "rebalance_timeout_ms": self.rebalance_timeout_ms,
-            **work_json(self.work),
-            "assignment_user_data": None if self.user_data is None else self.user_data.to_json(),
-            "subscription_version": self.subscription_version,
-            "names_owned": self.names_owned,
+            **(dict.fromkeys(WORK) if self.work is None else as_json(self.work, WORK)),
+            "assignment_user_data": None if self.user_data is None else as_json(self.user_data, USER_DATA),
         }
+        return as_json(self, MEMBER, own)
 
 
 class OffsetSnapshot(NamedTuple):
@@ -359,35 +346,13 @@ class GroupSnapshot:
         return replace(self, members=tuple(sorted(self.members, key=lambda member: member.listed_at or 0)))
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "group_id": self.group_id,
-            "type": self.type,
-            "state": self.state,
-            "protocol_type": self.protocol_type,
-            "assignor": self.assignor,
-            "coordinator": None
-            if self.coordinator is None
-            else {"id": self.coordinator.id, "host": self.coordinator.host, "port": self.coordinator.port},
-            "generation": self.generation,
-            "group_epoch": self.group_epoch,
-            "assignment_epoch": self.assignment_epoch,
-            "session_timeout_ms": self.session_timeout_ms,
-            "rebalance_timeout_ms": self.rebalance_timeout_ms,
+        own = {
             "topics": [topic.to_json() for topic in sorted(self.topics, key=lambda topic: topic.name)],
             "members": [member.to_json() for member in sorted(self.members, key=lambda member: member.identity)],
             "offsets": [row.to_json() for row in sorted(self.offsets, key=_PLACE)],
             "kafka_versions": None if self.kafka_versions is None else [*map(str, self.kafka_versions)],
-            "leader": self.leader,
-            "leader_library": None if self.leader_library is None else self.leader_library.to_json(),
-            "deleted_topics": [*self.deleted_topics],
-            "may_lack_offsets": self.may_lack_offsets,
-            "hidden_offset_topics": [*self.hidden_offset_topics],
-            "next_rebalance_at": self.next_rebalance_at,
-            "is_settled": self.is_settled,
-            "rebalance_delay_ms": self.rebalance_delay_ms,
-            "unassigned_until": self.unassigned_until,
-            "topology_epoch": self.topology_epoch,
         }
+        return as_json(self, GROUP, own)
 
 
 def largest(spans_ms: Sequence[int | None]) -> int | None:

@@ -10,6 +10,7 @@ from kgm.model.assignment import Partitions
 from kgm.model.broker_version import BrokerVersion
 from kgm.model.client_library import CONFIDENCES, UNKNOWN, ClientLibrary, stated_library
 from kgm.model.errors import UsageError
+from kgm.model.forms.snapshot_form import COORDINATOR, OFFSET, USER_DATA
 from kgm.model.snapshot import (
     GROUP_TYPES,
     CoordinatorNode,
@@ -40,7 +41,9 @@ def snapshot_from_json(data: Any) -> GroupSnapshot:
         state=group.text("state"),
         protocol_type=group.get("protocol_type", (str,), optional=True),
         assignor=group.get("assignor", (str,), optional=True),
-        coordinator=None if coordinator is None else _coordinator(coordinator),
+        coordinator=None
+        if coordinator is None
+        else CoordinatorNode(**_Reader(coordinator, "group.coordinator").values(COORDINATOR)),
         generation=group.number("generation", most=_MOST_EPOCHS),
         group_epoch=group.number("group_epoch", most=_MOST_EPOCHS),
         assignment_epoch=group.number("assignment_epoch", most=_MOST_EPOCHS),
@@ -112,6 +115,11 @@ class _Reader:
             raise UsageError(f"{self.where}.{key} has more than 64 bits")
         return value
 
+    def values(self, form: Mapping[str, str]) -> dict[str, Any]:
+        """The texts and numbers of a form without other values, by key."""
+        kinds = {"str": (str,), "int": (int,)}
+        return {key: self.get(key, kinds[word.rstrip("?")], optional=word.endswith("?")) for key, word in form.items()}
+
     def number(self, key: str, *, most: int = _INT32) -> int | None:
         """A number that is an int32 in Kafka; None if it is missing."""
         value: int | None = self.get(key, (int,), optional=True)
@@ -178,11 +186,6 @@ def _numbers(value: Any, where: str) -> list[int]:
     return value
 
 
-def _coordinator(data: Any) -> CoordinatorNode:
-    reader = _Reader(data, "group.coordinator")
-    return CoordinatorNode(id=reader.get("id", (int,)), host=reader.text("host"), port=reader.get("port", (int,)))
-
-
 def _topic(data: Any, index: int) -> TopicSnapshot:
     reader = _Reader(data, f"topics[{index}]")
     partitions = reader.get("partitions", (int,))
@@ -238,8 +241,7 @@ def _user_data(reader: _Reader) -> UserData | None:
     value = reader.get("assignment_user_data", (dict,), optional=True)
     if value is None:
         return None
-    one = _Reader(value, f"{reader.where}.assignment_user_data")
-    return UserData(length=one.get("length", (int,)), sha256=one.text("sha256"))
+    return UserData(**_Reader(value, f"{reader.where}.assignment_user_data").values(USER_DATA))
 
 
 def _library(reader: _Reader, key: str) -> ClientLibrary | None:
@@ -259,16 +261,4 @@ def _library(reader: _Reader, key: str) -> ClientLibrary | None:
 
 
 def _offset(data: Any, index: int) -> OffsetSnapshot:
-    reader = _Reader(data, f"offsets[{index}]")
-    return OffsetSnapshot(
-        topic=reader.text("topic"),
-        partition=reader.get("partition", (int,)),
-        committed=reader.get("committed", (int,), optional=True),
-        end=reader.get("end", (int,), optional=True),
-        lag=reader.get("lag", (int,), optional=True),
-        group_instance_id=reader.get("group_instance_id", (str,), optional=True),
-        member_id=reader.get("member_id", (str,), optional=True),
-        lost=reader.get("lost", (int,), optional=True),
-        lag_ms=reader.get("lag_ms", (int,), optional=True),
-        commit_age_ms=reader.get("commit_age_ms", (int,), optional=True),
-    )
+    return OffsetSnapshot(**_Reader(data, f"offsets[{index}]").values(OFFSET))

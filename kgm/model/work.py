@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 #: The protocol type of Connect's workers, and the assignor of Kafka Streams, whose members use the protocol type of
 #: consumers (StreamsPartitionAssignor.name).
@@ -51,16 +51,6 @@ LIST_KEYS: Final = (
 NUMBER_KEYS: Final = ("topology_epoch", "metadata_version")
 
 
-def work_json(work: MemberWork | None) -> dict[str, Any]:
-    """The keys of `work` in a member's JSON; all null for a member without such work."""
-    lists = {name: None if work is None else getattr(work, name) for name in LIST_KEYS}
-    return {
-        **{name: None if work is None else getattr(work, name) for name in TEXT_KEYS},
-        **{name: None if tasks is None else [*tasks] for name, tasks in lists.items()},
-        **{name: None if work is None else getattr(work, name) for name in NUMBER_KEYS},
-    }
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserData:
     """Describes the bytes that an assignor wrote into an assignment, without holding them. sha256: hexadecimal
@@ -77,6 +67,3 @@ class UserData:
         from hashlib import sha256
 
         return cls(length=len(data), sha256=sha256(data).hexdigest())
-
-    def to_json(self) -> dict[str, Any]:
-        return {"length": self.length, "sha256": self.sha256}

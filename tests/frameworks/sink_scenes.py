@@ -226,7 +226,7 @@ def _told(line: Mapping[str, Any], sink: SinkForecast) -> Iterator[tuple[str, in
     yield "generations", seen["generations"], sink.generations
     yield "moved", seen["moved"], sink.moved_partitions
     yield "time without a task", sum(to - since for _, since, to in seen["gaps"]), sink.stopped_partition_ms
-    unowned = {one.partition: one for one in sink.unowned}
+    unowned = {one.partition: one for one in sink.unowned_partitions}
     for number in sorted({*unowned, *(number for number, *_ in seen["gaps"])}):
         spans = [(since, to) for each, since, to in seen["gaps"] if each == number]
         one, never = unowned.get(number), Range(min=0, median=0, max=0)

@@ -61,10 +61,10 @@ def spans(value):
 
 def test_partitions_of_a_task_that_is_alone_wait_for_the_end_of_the_delay():
     (found,) = predicted(B, bounce=("w-2",)).sinks
-    assert (found.group_id, found.connector, found.tasks, found.stopping) == ("connect-b", "b", 1, ("b-0",))
+    assert (found.group_id, found.connector, found.tasks, found.stopping_tasks) == ("connect-b", "b", 1, ("b-0",))
     assert (spans(found.rebalances), spans(found.generations)) == ((1, 1), (2, 2))  # an empty group is a generation
     assert spans(found.moved_partitions) == (0, 0)
-    assert [(one.topic, one.partition) for one in found.unowned] == [("orders", 0), ("orders", 1)]
+    assert [(one.topic, one.partition) for one in found.unowned_partitions] == [("orders", 0), ("orders", 1)]
     assert found.longest_ms.min > DELAY_MS
     assert found.until_ms.max < DELAY_MS + LEAVE_MS + 2 * HEARTBEAT_MS + START_MS
 
@@ -72,7 +72,7 @@ def test_partitions_of_a_task_that_is_alone_wait_for_the_end_of_the_delay():
 def test_other_tasks_have_the_partitions_meanwhile():
     """Until all have them again there are two rebalances at least: without the task, and with it."""
     (found,) = predicted(A, bounce=("w-2",)).sinks
-    assert (found.tasks, found.stopping) == (3, ("a-2",))
+    assert (found.tasks, found.stopping_tasks) == (3, ("a-2",))
     assert found.rebalances.min == 2
     # All stop in a rebalance of `range`.
     assert found.unowned_by_topic == {"orders": (0, 1, 2, 3)}
@@ -82,7 +82,7 @@ def test_other_tasks_have_the_partitions_meanwhile():
 
 def test_the_tasks_of_a_leader_start_elsewhere_at_once():
     (found,) = predicted(A, bounce=("w-1",)).sinks
-    assert found.stopping == ("a-0", "a-1")
+    assert found.stopping_tasks == ("a-0", "a-1")
     assert found.until_ms.max < DELAY_MS
 
 
@@ -100,19 +100,19 @@ def test_a_worker_that_leaves_for_good_is_replaced_after_the_delay():
 def test_without_any_worker_nobody_has_the_partitions():
     (found,) = predicted(B, scale_in=("w-1", "w-2")).sinks
     assert found.until_ms is None
-    assert {one.until_ms for one in found.unowned} == {None}
+    assert {one.until_ms for one in found.unowned_partitions} == {None}
 
 
 def test_consumers_of_a_killed_worker_stay_members_until_their_session_ends():
     """They own what they have, and nobody reads it. The session of the consumers is longer than that of the workers."""
     (found,) = predicted(A, bounce=("w-2",), stop=Stop.CRASH).sinks
-    (last,) = [one for one in found.unowned if one.partition == 3]
+    (last,) = [one for one in found.unowned_partitions if one.partition == 3]
     assert last.longest_ms.min > 45_000 - HEARTBEAT_MS
 
 
 def test_only_tasks_that_stop_matter():
     (found,) = predicted(sink("s", (0,)), bounce=("w-2",)).sinks
-    assert (found.stopping, spans(found.generations), found.unowned) == ((), (0, 0), ())
+    assert (found.stopping_tasks, spans(found.generations), found.unowned_partitions) == ((), (0, 0), ())
     assert str(found) == "sink group connect-s: 0 rebalances, no partition stops"
 
 

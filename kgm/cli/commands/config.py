@@ -31,7 +31,8 @@ def view(
     """Show the settings that apply, by precedence: flag, -X, environment, --command-config, profile, default.
 
     Secrets are hidden. The command does not connect to a cluster."""
-    from kgm.cli.output.contracts.config import setting_json
+    from kgm.cli.output.contracts.config import SETTING
+    from kgm.model.forms.json_form import as_json
 
     notices = Notices()
     for warning in options.warnings:
@@ -41,7 +42,7 @@ def view(
     settings = [*_own_options(options), *_client_settings(options)]
     columns = {"key": "KEY", "value": "VALUE", **({"origin": "ORIGIN"} if show_origin else {})}
     rows = [{"key": one.key, "value": one.text, "origin": one.origin} for one in settings]
-    items = [setting_json(one) for one in settings]
+    items = [as_json(one, SETTING, {"secret": one.is_secret}) for one in settings]
     emit(
         Report(
             schema="kgm.config-view/v1",

@@ -233,7 +233,6 @@ class _Run(ChangeRun["PreparedRemoval", "MemberResult"]):
 
     def _report(self, prepared: PreparedRemoval, results: Sequence[MemberResult], warnings: Sequence[str]) -> Report:
         from kgm.cli.output.contracts.changes import removal_json
-        from kgm.cli.output.contracts.groups import moves_json
 
         rows = [removal_json(one) for one in results]
         moves = prepared.moves.moves
@@ -242,7 +241,7 @@ class _Run(ChangeRun["PreparedRemoval", "MemberResult"]):
             "dry_run": self._dry_run,
             "reason": self._request.reason,
             "results": rows,
-            "moves_expected": None if moves is None else moves_json(moves),
+            "moves_expected": None if moves is None else [move.to_json() for move in moves],
             "warnings": [*warnings, *prepared.moves.notes],
         }
         shown = [{**row, "note": _note(one)} for row, one in zip(rows, results, strict=True)]

@@ -113,15 +113,15 @@ def sink_tables(sinks: Sequence[SinkForecast], group_id: str | None = None) -> l
         [
             one.group_id,
             one.tasks,
-            len(one.stopping),
+            len(one.stopping_tasks),
             with_range(one.rebalances.median, one.rebalances),
             with_range(one.generations.median, one.generations),
             with_range(one.moved_partitions.median, one.moved_partitions),
             with_range(one.handovers.median, one.handovers),
             _span(one.stopped_partition_ms),
-            len(one.unowned),
-            _span(one.longest_ms) if one.unowned else None,
-            None if not one.unowned else "no owner left" if one.until_ms is None else _span(one.until_ms),
+            len(one.unowned_partitions),
+            _span(one.longest_ms) if one.unowned_partitions else None,
+            None if not one.unowned_partitions else "no owner left" if one.until_ms is None else _span(one.until_ms),
             partitions_text(one.unowned_by_topic) or None,
         ]
         for one in sinks

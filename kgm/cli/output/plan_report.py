@@ -196,6 +196,7 @@ def _advice(advice: SessionAdvice) -> Table:
     def row(name: str, session_ms: int, quiet: int, died_ms: int) -> list[Cell]:
         return [name, show_duration(session_ms), f"{quiet}%", f"{died_ms / 1000:.1f}s"]
 
+    death = advice.if_a_member_dies
     columns = [
         Column(title="SESSION TIMEOUT"),
         Column(title="IS", right=True),
@@ -203,11 +204,11 @@ def _advice(advice: SessionAdvice) -> Table:
         Column(title="STOPPED IF ONE DIES", right=True),
     ]
     rows = [
-        row("now", advice.now_ms, advice.quiet_now, advice.died_now_ms),
-        row("advised", advice.session_timeout_ms, advice.quiet, advice.died_ms),
+        row("now", advice.session_timeout_now_ms, advice.quiet_percent_now, death.stopped_partition_now_ms),
+        row("advised", advice.session_timeout_ms, advice.quiet_percent, death.stopped_partition_ms),
     ]
     seen = f"{many(len(advice.restart_times_ms), 'restart')} seen, up to {show_duration(max(advice.restart_times_ms))}"
-    notes = [f"MOVES NOTHING: share of simulated runs; ONE: {advice.member}, which has the most partitions"]
+    notes = [f"MOVES NOTHING: share of simulated runs; ONE: {death.member}, which has the most partitions"]
     return Table(
         columns=columns,
         rows=rows,

@@ -14,13 +14,14 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Any, Generic, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TextIO, TypeVar
 
 from kgm.cli.invocation import warnings, with_cluster
 from kgm.cli.output.output_options import OutputOptions
 from kgm.cli.output.table_text import TableStyle, column_widths, columns_that_fit, fold, styled, table_lines
 from kgm.client import AdminClient
 from kgm.model.errors import KgmError
+from kgm.model.forms.json_form import as_json
 from kgm.text.names import visible
 from kgm.text.sanitize import clean, json_text, name_line
 from kgm.text.timestamps import rfc3339
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 Cell = str | int | None
 R = TypeVar("R")
+#: The form of an entry of `errors`.
+ERROR: Final = {"code": "str", "message": "str", "group_id": "str?", "facts": ["str"], "hint": "str?"}
 #: Characters with a meaning in Markdown: a backslash takes it away, except from tags and entities.
 _MARKDOWN = r"[\\|<>&\[\]`*~]"
 #: Output is written in pieces of at least this many characters, except the last.
@@ -195,13 +198,8 @@ def cluster_json(cluster: AdminClient) -> dict[str, str | None]:
 
 def error_json(error: KgmError) -> dict[str, Any]:
     """An entry of `errors`."""
-    return {
-        "code": error.json_code,
-        "message": error.message,
-        "group_id": error.group_id,
-        "facts": list(error.facts),
-        "hint": None if error.hint is None else with_cluster(error.hint),
-    }
+    hint = None if error.hint is None else with_cluster(error.hint)
+    return as_json(error, ERROR, {"code": error.json_code, "hint": hint})
 
 
 def _indented_json(value: Any, indent: str = "\n") -> Iterator[str]:

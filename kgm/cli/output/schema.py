@@ -7,9 +7,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from kgm.cli.output.report import ERROR
+
 _TYPES = {"str": "string", "int": "integer", "float": "number", "bool": "boolean"}
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
-_ERROR = {"code": "str", "message": "str", "group_id": "str?", "facts": ["str"], "hint": "str?"}
 
 
 def print_schema(command_path: str) -> None:
@@ -42,7 +43,7 @@ def schema_of(name: str) -> dict[str, Any] | None:
         "cluster": ({"id": "str?", "bootstrap": "str?"}, None),
         "generated_at": "str",
         "data": {},
-        "errors": [_ERROR],
+        "errors": [ERROR],
         "warnings": ["str"],
     }
     schema = translated(envelope)
@@ -52,7 +53,7 @@ def schema_of(name: str) -> dict[str, Any] | None:
 
 
 def translated(form: Any) -> dict[str, Any]:
-    """A form of `contracts` as JSON Schema."""
+    """A form as JSON Schema."""
     if isinstance(form, str):
         return _word(form)
     if isinstance(form, list):

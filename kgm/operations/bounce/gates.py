@@ -55,7 +55,7 @@ class Gates:
         unowned = prediction.unowned_partitions
         failures += map(ConditionNotMet, self._too_long(prediction.stopped_partition_range_ms, unowned))
         for sink in prediction.sinks:
-            never = [one for one in sink.unowned if one.until_ms is None]
+            never = [one for one in sink.unowned_partitions if one.until_ms is None]
             texts = [f"up to {text}" for text in self._of(sink)]
             texts += self._too_long(sink.stopped_partition_ms, len(never), may=True)
             failures += [ConditionNotMet(f"sink group {sink.group_id}: {one}", group_id=sink.group_id) for one in texts]

@@ -17,11 +17,11 @@ from kgm.operations.bounce.prediction import simulate
 from kgm.operations.bounce.request import BounceRequest, plan_for
 from kgm.operations.plan.costs import Objective, PlanCosts, PlanLimits, unbeaten
 from kgm.operations.plan.session_advice import (
+    DeathCosts,
+    death_costs,
     longest_session_ms,
     only_timeouts,
     quiet_session_ms,
-    richest,
-    stopped_by_death_ms,
 )  # fmt: skip
 from kgm.operations.plan.shapes import PAUSES_MS, PlanShape, shapes_of
 from kgm.simulation.bounce import play
@@ -66,17 +66,6 @@ class FoundPlan:
     shape: PlanShape
     costs: PlanCosts
     prediction: Prediction
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeathCosts:
-    """The total time that partitions are stopped if a member is killed and stays away: with a what-if, and now.
-
-    member: the one that owns the most partitions."""
-
-    member: str
-    stopped_partition_ms: int
-    stopped_partition_now_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -235,12 +224,8 @@ class _Trial:
         """What the death of a member costs with a what-if, and now. Raises KgmError."""
         if self.is_out_of_time(1):
             raise TimedOutError("the time limit has passed before the death of a member was simulated")
-        snapshot, base = self.task.group.snapshot, self.base
-        member = richest(snapshot, base.bounce)
-        now_ms, then_ms = (
-            stopped_by_death_ms(snapshot, base, member, one, self.seed) for one in (base.what_if, what_if)
-        )
-        return DeathCosts(member=member, stopped_partition_ms=then_ms, stopped_partition_now_ms=now_ms)
+        base = self.base
+        return death_costs(self.task.group.snapshot, base, base.bounce, base.what_if, what_if, self.seed)
 
     def _plan(self, shape: PlanShape, what_if: WhatIf) -> Plan:
         return replace(

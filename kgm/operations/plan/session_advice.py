@@ -38,24 +38,32 @@ _LONGEST_SESSION_MS = 1_800_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DeathCosts:
+    """The total time that partitions are stopped if a member is killed and stays away: with another
+    configuration, and now.
+
+    member: the one that owns the most partitions."""
+
+    member: str
+    stopped_partition_ms: int
+    stopped_partition_now_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SessionAdvice:
     """session_timeout_ms: the shortest timeout, rounded up to full seconds, with which all members are back in time
-    with a probability of at least `WANTED`, if restarts take as long as the observed ones. now_ms: the shortest current
-    session timeout of the members that restart.
-
-    quiet_now, quiet: the percentage of simulated runs of the plan that move nothing, with the current timeout and with
-    the advised one. member: the one with the most partitions; died_now_ms, died_ms: the total time that its partitions
-    are stopped if it dies. caveats: what the observed restarts cannot show."""
+    with a probability of at least `WANTED`, if restarts take as long as the observed ones. session_timeout_now_ms: the
+    shortest current session timeout of the members that restart. quiet_percent_now, quiet_percent: the percentage of
+    simulated runs of the plan that move nothing, with the current timeout and with the advised one. caveats: what the
+    observed restarts cannot show."""
 
     restart_times_ms: tuple[int, ...]
     members: int
     session_timeout_ms: int
-    now_ms: int
-    quiet_now: int
-    quiet: int
-    member: str
-    died_now_ms: int
-    died_ms: int
+    session_timeout_now_ms: int
+    quiet_percent_now: int
+    quiet_percent: int
+    if_a_member_dies: DeathCosts
     caveats: tuple[str, ...]
 
 
@@ -73,17 +81,14 @@ def advise(group: BounceGroup, plan: Plan, *, seed: int = SEED) -> SessionAdvice
     now_ms, _ = starting_group_of(snapshot, only_timeouts(plan)).sessions_ms(static)
     advised_ms = quiet_session_ms(snapshot, plan, len(static))
     advised = replace(plan, what_if=replace(plan.what_if, session_timeout_ms=advised_ms))
-    worst = richest(snapshot, static)
     return SessionAdvice(
         restart_times_ms=tuple(sorted(plan.restart_times_ms)),
         members=len(static),
         session_timeout_ms=advised_ms,
-        now_ms=now_ms,
-        quiet_now=_quiet_percent(snapshot, plan, seed),
-        quiet=_quiet_percent(snapshot, advised, seed),
-        member=worst,
-        died_now_ms=stopped_by_death_ms(snapshot, plan, worst, only_timeouts(plan), seed),
-        died_ms=stopped_by_death_ms(snapshot, plan, worst, only_timeouts(advised), seed),
+        session_timeout_now_ms=now_ms,
+        quiet_percent_now=_quiet_percent(snapshot, plan, seed),
+        quiet_percent=_quiet_percent(snapshot, advised, seed),
+        if_a_member_dies=death_costs(snapshot, plan, static, only_timeouts(plan), only_timeouts(advised), seed),
         caveats=tuple(_caveats(snapshot, plan, len(static), advised_ms)),
     )
 
@@ -94,7 +99,16 @@ def quiet_session_ms(snapshot: GroupSnapshot, plan: Plan, members: int) -> int:
     return shortest_session_ms(times_ms, members, lambda session_ms: _slack_ms(snapshot, plan, session_ms))
 
 
-def richest(snapshot: GroupSnapshot, names: Sequence[str]) -> str:
+def death_costs(
+    snapshot: GroupSnapshot, plan: Plan, names: Sequence[str], now: WhatIf, then: WhatIf, seed: int
+) -> DeathCosts:
+    """What the death of the one of these members that owns the most partitions costs."""
+    member = _richest(snapshot, names)
+    now_ms, then_ms = (stopped_by_death_ms(snapshot, plan, member, one, seed) for one in (now, then))
+    return DeathCosts(member=member, stopped_partition_ms=then_ms, stopped_partition_now_ms=now_ms)
+
+
+def _richest(snapshot: GroupSnapshot, names: Sequence[str]) -> str:
     """The one of these members that owns the most partitions."""
     owned = {member.identity: count(member.assignment) for member in snapshot.members}
     return max(names, key=lambda name: (owned[name], name))

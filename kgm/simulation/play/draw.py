@@ -2,13 +2,12 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from kgm.coordinator.contract.topic_image import TopicImage
 from kgm.coordinator.groups.classic_group import ClassicGroup, ClassicMember
 from kgm.coordinator.groups.consumer_group import ConsumerGroup
 from kgm.coordinator.groups.consumer_member import ConsumerMember
-from kgm.model.assignment import Partitions
+from kgm.model.assignment import Move, Partitions
 from kgm.simulation.play.holdings import Holding
 from kgm.text.wording import many
 
@@ -56,25 +55,12 @@ def named_partitions(member: ConsumerMember, image: TopicImage) -> Partitions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TimedMove:
-    """A partition whose owner after the plan differs from its owner before. Owners are identities; None: no owner.
+class TimedMove(Move):
+    """A partition whose owner after the plan differs from its owner before. Owners are identities.
 
     at_ms: when it reached its new owner, or lost its last one, from the start of the plan."""
 
-    topic: str
-    partition: int
-    owner_before: str | None
-    owner_after: str | None
     at_ms: int
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "topic": self.topic,
-            "partition": self.partition,
-            "from": self.owner_before,
-            "to": self.owner_after,
-            "at_ms": self.at_ms,
-        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,9 +71,6 @@ class TimelineEvent:
     event: str
     detail: str
     member: str | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        return {"at_ms": self.at_ms, "event": self.event, "member": self.member, "detail": self.detail}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,11 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
-from typing import Any
+from typing import Any, ClassVar
 
 from kgm.model.assignment import Partitions
 from kgm.model.errors import ConditionNotMet
+from kgm.model.forms.json_form import as_json, json_value
 from kgm.simulation.play.draw import Draw
+from kgm.simulation.report.prediction_form import SCENARIO
 from kgm.text.names import in_order
 from kgm.text.wording import many
 
@@ -32,18 +34,12 @@ class Range:
     median: int
     max: int
 
-    def to_json(self) -> dict[str, int]:
-        return {"min": self.min, "median": self.median, "max": self.max}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeRange(Range):
     """A time in ms, over `draws` draws. It differs from draw to draw even if everything else is certain."""
 
     draws: int
-
-    def to_json(self) -> dict[str, int]:
-        return {"min": self.min, "median": self.median, "max": self.max, "draws": self.draws}
 
     @property
     def is_meaningful(self) -> bool:
@@ -62,16 +58,6 @@ class Ranges:
     stopped_partition_ms: Range
     draws: int
 
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "generations": self.generations.to_json(),
-            "rebalances": self.rebalances.to_json(),
-            "moved_partitions": self.moved_partitions.to_json(),
-            "handovers": self.handovers.to_json(),
-            "stopped_partition_ms": self.stopped_partition_ms.to_json(),
-            "draws": self.draws,
-        }
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnownedPartition:
@@ -83,20 +69,12 @@ class UnownedPartition:
     longest_ms: Range
     until_ms: Range | None
 
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "topic": self.topic,
-            "partition": self.partition,
-            "longest_ms": self.longest_ms.to_json(),
-            "until_ms": None if self.until_ms is None else self.until_ms.to_json(),
-        }
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkForecast:
     """What a plan for Connect workers does to the consumer group of a sink connector, whose members are its tasks.
 
-    tasks: how many tasks are members. stopping: the tasks of workers that the plan stops, as CONNECTOR-NUMBER.
+    tasks: how many tasks are members. stopping_tasks: the tasks of workers that the plan stops, as CONNECTOR-NUMBER.
     moved_partitions: how many partitions another task consumes in the end. handovers: as in `Draw`.
     stopped_partition_ms: the total time without a consumer, over all partitions. Never exact: when a task stops and
     starts is random."""
@@ -104,30 +82,31 @@ class SinkForecast:
     group_id: str
     connector: str
     tasks: int
-    stopping: tuple[str, ...]
+    stopping_tasks: tuple[str, ...]
     rebalances: Range
     generations: Range
     moved_partitions: Range
     handovers: Range
     stopped_partition_ms: Range
-    unowned: tuple[UnownedPartition, ...]
+    unowned_partitions: tuple[UnownedPartition, ...]
     draws: int
     caveats: tuple[str, ...] = ()
+    exact: ClassVar = False
 
     @property
     def unowned_by_topic(self) -> Partitions:
-        topics = groupby(self.unowned, key=attrgetter("topic"))
+        topics = groupby(self.unowned_partitions, key=attrgetter("topic"))
         return {topic: tuple(one.partition for one in some) for topic, some in topics}
 
     @property
     def longest_ms(self) -> Range:
         """The longest time at a stretch that a partition has no consumer."""
-        return _latest([one.longest_ms for one in self.unowned])
+        return _latest([one.longest_ms for one in self.unowned_partitions])
 
     @property
     def until_ms(self) -> Range | None:
         """When every partition has a consumer for good; None if that may never be."""
-        until = [one.until_ms for one in self.unowned]
+        until = [one.until_ms for one in self.unowned_partitions]
         known = [one for one in until if one is not None]
         return _latest(known) if len(known) == len(until) else None
 
@@ -135,27 +114,10 @@ class SinkForecast:
         least, most = self.rebalances.min, self.rebalances.max
         rebalances = many(most, "rebalance") if least == most else f"{least} to {many(most, 'rebalance')}"
         unowned = "no partition stops"
-        if self.unowned:
+        if self.unowned_partitions:
             until = "maybe forever" if self.until_ms is None else f"until {_seconds(self.until_ms)}"
-            unowned = f"{many(len(self.unowned), 'partition')} without a consumer for a while, {until}"
+            unowned = f"{many(len(self.unowned_partitions), 'partition')} without a consumer for a while, {until}"
         return f"sink group {self.group_id}: {rebalances}, {unowned}"
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "group_id": self.group_id,
-            "connector": self.connector,
-            "tasks": self.tasks,
-            "stopping_tasks": list(self.stopping),
-            "rebalances": self.rebalances.to_json(),
-            "generations": self.generations.to_json(),
-            "moved_partitions": self.moved_partitions.to_json(),
-            "handovers": self.handovers.to_json(),
-            "stopped_partition_ms": self.stopped_partition_ms.to_json(),
-            "unowned_partitions": [one.to_json() for one in self.unowned],
-            "exact": False,
-            "caveats": list(self.caveats),
-            "draws": self.draws,
-        }
 
 
 def _latest(ranges: Sequence[Range]) -> Range:
@@ -218,16 +180,11 @@ class Prediction:
         return None if self.ranges is None or self.ranges.draws < _FEWEST_FOR_RANGE else self.ranges
 
     def to_json(self) -> dict[str, Any]:
-        typical, before = self.typical, self.generation_before
-        return {
-            "name": self.name,
-            "protocol": self.protocol,
-            "assignor": self.assignor,
+        typical = self.typical
+        own = {
             "generations": typical.generations,
             "rebalances": typical.rebalances,
-            "generation_before": before,
-            "generation_after": self.generation_after,
-            "moves": [move.to_json() for move in typical.moves],
+            "moves": [{**move.to_json(), "at_ms": move.at_ms} for move in typical.moves],
             "moved_partitions": typical.moved_partitions,
             "handovers": typical.handovers,
             "stopped_partition_ms": typical.stopped_partition_ms,
@@ -236,11 +193,7 @@ class Prediction:
             "final_assignment": assignment_json(typical.final_assignment),
             "took_ms": typical.took_ms,
             "newcomers_wait_ms": typical.newcomers_wait_ms,
-            "timeline": [event.to_json() for event in typical.timeline],
-            "exact": self.exact,
-            "caveats": list(self.caveats),
-            "ranges": None if self.ranges is None else self.ranges.to_json(),
-            "stopped_partition_range_ms": self.stopped_partition_range_ms.to_json(),
-            "draws": self.draws,
-            "sink_groups": [sink.to_json() for sink in self.sinks],
+            "timeline": json_value(typical.timeline, SCENARIO["timeline"]),
+            "sink_groups": json_value(self.sinks, SCENARIO["sink_groups"]),
         }
+        return as_json(self, SCENARIO, own)

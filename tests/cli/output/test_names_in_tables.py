@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import csv
 import io
+from dataclasses import asdict
 
 import pytest
 
 from kgm.cli.commands import doctor
 from kgm.cli.options.group_names import check_group_names
 from kgm.cli.options.run_options import RunOptions
-from kgm.cli.output.history.rows_json import _who_json, causes_json
+from kgm.cli.output.history.rows_json import _who_json
 from kgm.cli.output.history.words import causes_text, who_text
 from kgm.cli.output.object_cells import separated
 from kgm.cli.output.output_options import OutputOptions
@@ -62,7 +63,7 @@ def test_lists_are_whole_in_csv():
     names = [f"app-{UUID}{number}" for number in range(7)]
     who = [Who(seat=name, what="session-expiry", member_id=None, client_id=None, client_host=None) for name in names]
     causes = [CauseCount(cause=name, count=1) for name in ("join", "leave", "removal", "max-poll")]
-    item = {"who": _who_json(who), "causes": causes_json(causes)}
+    item = {"who": _who_json(who), "causes": [asdict(one) for one in causes]}
     assert [*separated([item, {"who": [], "causes": []}], ["who", "causes"], "\t", headers=False)] == [
         "; ".join(f"{name}: session expiry" for name in names) + "\t1 join, 1 leave, 1 removal, 1 max poll\n", "\t\n",
     ]  # fmt: skip

@@ -16,7 +16,9 @@ from kgm.cli.commands.history.spark_arguments import (
 from kgm.cli.options.history import HistoryOptions, history_options
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options_with
+from kgm.cli.output.history.forms import CAPTURED
 from kgm.cli.output.report import Column, Columns, Report, emit, object_table
+from kgm.model.forms.json_form import json_value
 from kgm.text.wording import many
 
 if TYPE_CHECKING:
@@ -56,14 +58,10 @@ def build(
 
 
 def _report(done: BuildReport, cluster_json: dict[str, Any] | None, out: Place) -> Report:
-    captured = done.captured
     data = {
         "out": str(out), "number": done.number, "records": done.records, "bad": done.bad,
         "partitions": list(done.partitions), "rebuilt": list(done.rebuilt),
-        "rows": dict(done.rows),
-        "captured": None if captured is None else {
-            "records": captured.records, "repeated": captured.repeated, "batches": captured.batches,
-        },
+        "rows": dict(done.rows), "captured": json_value(done.captured, (CAPTURED, None)),
     }  # fmt: skip
     rows = [{"table": name, "rows": count} for name, count in sorted(done.rows.items())]
     columns: Columns = {"table": "TABLE", "rows": Column(title="ROWS", right=True)}

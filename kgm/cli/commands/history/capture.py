@@ -17,10 +17,12 @@ from kgm.cli.commands.history.spark_arguments import (
 from kgm.cli.options.history import HistoryOptions, history_options
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options_with
+from kgm.cli.output.history.forms import CAPTURED
 from kgm.cli.output.notices import Notices
 from kgm.cli.output.report import Column, Report, emit, object_table
 from kgm.cli.stop_signal import stopped_by_sigterm
 from kgm.model.errors import UsageError
+from kgm.model.forms.json_form import as_json
 from kgm.text.durations import parse_duration
 
 if TYPE_CHECKING:
@@ -71,11 +73,8 @@ def capture(
             format=store_format_of(store_format), cluster=cluster_id, every_s=every_ms / 1000,
             most_records=most_records, stop=stop, on_batch=on_batch,
         )  # fmt: skip
-    data = {
-        "out": str(out), "source": options.source_text, "records": done.records, "repeated": done.repeated,
-        "batches": done.batches,
-    }  # fmt: skip
-    columns = {key: Column(title=key.upper(), right=True) for key in ("records", "repeated", "batches")}
+    data = {"out": str(out), "source": options.source_text, **as_json(done, CAPTURED)}
+    columns = {key: Column(title=key.upper(), right=True) for key in CAPTURED}
     notes = [f"next: kgm history build --out {out}"]
     emit(
         Report(

@@ -14,11 +14,13 @@ from kgm.cli.options.plan_options import Draws, Seed, plan_options
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options_with
 from kgm.cli.options.words import split_words
-from kgm.cli.output.history.rows_json import cluster_json, cost_json, window_json
+from kgm.cli.output.history.forms import COST
+from kgm.cli.output.history.rows_json import cluster_json, window_json
 from kgm.cli.output.history.words import short
 from kgm.cli.output.progress import progress
 from kgm.cli.output.report import Cell, Column, Report, Table, emit, emit_item
 from kgm.model.errors import UsageError
+from kgm.model.forms.json_form import as_json
 from kgm.operations.bounce.request import BounceRequest
 from kgm.text.wording import many, typed
 
@@ -108,7 +110,7 @@ def simulate_fleet(
     if streams:
         return
     shown = costs if limit is None else costs[:limit]
-    items = [cost_json(cost) for cost in shown]
+    items = [as_json(cost, COST) for cost in shown]
     plan_json = {
         "scenarios": list(plan.scenarios), "restart_time_ms": plan.restart_time_ms, "draws": draws, "seed": seed,
         "settings": dict(plan.settings), "hosts": list(host or ()), "racks": list(rack or ()),
@@ -156,7 +158,7 @@ def _costs(
             line.count(done, len(groups))
             for cost in costs if streams else ():
                 line.hide()
-                emit_item(cost_json(cost))
+                emit_item(as_json(cost, COST))
 
         return fleet_costs(groups, plan, spark=options.spark_options(), on_group=count, executor=executor)
 

@@ -11,9 +11,11 @@ import typer
 from kgm.cli.options.history import HistoryOptions, history_options
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import output_options
+from kgm.cli.output.history.forms import DAMAGE, PARTITION
 from kgm.cli.output.history.rows_json import Json, at, at_text
 from kgm.cli.output.report import Cell, Column, Report, Table, emit, object_table
 from kgm.model.errors import ConditionNotMet
+from kgm.model.forms.json_form import as_json
 from kgm.text.wording import many
 
 if TYPE_CHECKING:
@@ -82,24 +84,15 @@ def _data(source: str, verdict: LogVerdict) -> Json:
         "partitions": [_partition_json(each) for each in verdict.partitions],
         "groups": [_group_json(each) for each in verdict.groups],
         "bad": [_bad_json(each) for each in verdict.bad],
-        "damages": [
-            {
-                "partition": each.partition, "path": str(each.path), "position": each.position, "reason": each.reason,
-                "torn": each.torn,
-            }
-            for each in verdict.damages
-        ],
+        "damages": [as_json(each, DAMAGE, {"path": str(each.path)}) for each in verdict.damages],
     }  # fmt: skip
 
 
 def _partition_json(each: PartitionVerdict) -> Json:
-    return {
-        "partition": each.partition, "records": each.records, "first_offset": each.first_offset,
-        "end_offset": each.end_offset, "first": at(each.first_timestamp), "last": at(each.last_timestamp),
-        "doubles": each.doubles, "controls": each.controls, "missing": each.missing,
-        "gaps": [asdict(gap) for gap in each.gaps], "complete_from": each.complete_from,
-        "complete_since": at(each.complete_since), "open_transactions": [asdict(one) for one in each.open_transactions],
+    own = {
+        "first": at(each.first_timestamp), "last": at(each.last_timestamp), "complete_since": at(each.complete_since),
     }  # fmt: skip
+    return as_json(each, PARTITION, own)
 
 
 def _row(each: PartitionVerdict) -> Json:

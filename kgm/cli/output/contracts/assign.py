@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from kgm.cli.output.contracts.groups import PARTITIONS
+from kgm.model.forms.snapshot_form import PARTITIONS
 
 if TYPE_CHECKING:
     from kgm.assignors.json_cases import AssignmentCase

@@ -4,14 +4,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from kgm.model.forms.json_form import as_json
+
 if TYPE_CHECKING:
-    from kgm.cli.output.redaction import ShownSetting
     from kgm.client.connection_test import ConnectionCheck
 
+SETTING: Final = {"key": "str", "value": "str?", "secret": "bool", "origin": "str"}
+_CHECK: Final = {
+    "step": "str",
+    "where": "str",
+    "result": "str",
+    "detail": "str?",
+    "took_ms": "int?",
+    "code": "str?",
+    "kafka_versions": (["str"], None),
+}
 FORMS: Final[dict[str, dict[str, Any]]] = {
     "config-view": {
         "profile": "str?",
-        "settings": [{"key": "str", "value": "str?", "secret": "bool", "origin": "str"}],
+        "settings": [SETTING],
     },
     "config-list": {
         "file": "str",
@@ -27,34 +38,16 @@ FORMS: Final[dict[str, dict[str, Any]]] = {
     },
     "config-test": {
         "security_protocol": "str",
-        "checks": [
-            {
-                "step": "str",
-                "where": "str",
-                "result": "str",
-                "detail": "str?",
-                "took_ms": "int?",
-                "code": "str?",
-                "kafka_versions": (["str"], None),
-            }
-        ],
+        "checks": [_CHECK],
     },
 }
 
 
-def setting_json(setting: ShownSetting) -> dict[str, Any]:
-    """An entry of `data.settings` of `config view`."""
-    return {"key": setting.key, "value": setting.value, "secret": setting.is_secret, "origin": setting.origin}
-
-
 def check_json(check: ConnectionCheck) -> dict[str, Any]:
     """An entry of `data.checks` of `config test`."""
-    return {
-        "step": check.step,
-        "where": check.where,
-        "result": check.result,
+    own = {
         "detail": check.detail or None,
-        "took_ms": check.took_ms,
         "code": None if check.error is None else check.error.json_code,
         "kafka_versions": [str(version) for version in check.kafka_versions] if check.kafka_versions else None,
     }
+    return as_json(check, _CHECK, own)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from kgm.cli.output.contracts.groups import GROUP, MOVE, moves_json
+from kgm.model.forms.snapshot_form import GROUP, MOVE
 
 if TYPE_CHECKING:
-    from kgm.operations.demo.demo import PredictionCheck
+    from kgm.operations.demo.demo import Effect, PredictionCheck
 
 FORMS: Final[dict[str, dict[str, Any]]] = {
     "demo": {
@@ -28,7 +28,11 @@ def check_json(check: PredictionCheck) -> dict[str, Any]:
     """An entry of `data.checks`."""
     return {
         "name": check.name,
-        "predicted": {"rebalances": check.predicted.rebalances, "moves": moves_json(check.predicted.moves)},
-        "actual": {"rebalances": check.actual.rebalances, "moves": moves_json(check.actual.moves)},
+        "predicted": _effect_json(check.predicted),
+        "actual": _effect_json(check.actual),
         "holds": check.holds,
     }
+
+
+def _effect_json(effect: Effect) -> dict[str, Any]:
+    return {"rebalances": effect.rebalances, "moves": [move.to_json() for move in effect.moves]}

@@ -7,30 +7,31 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-from kgm.cli.output.contracts.groups import GROUP, PARTITION, PARTITIONS, UNREAD
+from kgm.cli.output.contracts.groups import PARTITION, UNREAD
+from kgm.model.forms.json_form import as_json
+from kgm.model.forms.snapshot_form import GROUP, PARTITIONS
 from kgm.text.timestamps import rfc3339
 
 if TYPE_CHECKING:
-    from kgm.operations.groups.rebalance_wait import RebalanceWait
+    from kgm.operations.groups.rebalance_wait import AwaitedMember, RebalanceWait
     from kgm.operations.groups.trends import GroupTrends
 
+_AWAITED: Final[dict[str, Any]] = {
+    "group_instance_id": "str?",
+    "member_id": "str",
+    "session_timeout_ms": "int?",
+    "limit_ms": "int?",
+    "idle_ms": "int?",
+    "member_epoch": "int?",
+    "holds": PARTITIONS,
+    "fenced_at": "str?",
+}
 WAIT: Final[dict[str, Any]] = {
     "group_id": "str",
     "phase": "=join|sync|reconcile",
     "generation": "int?",
     "limit_ms": "int?",
-    "awaited": [
-        {
-            "group_instance_id": "str?",
-            "member_id": "str",
-            "session_timeout_ms": "int?",
-            "limit_ms": "int?",
-            "idle_ms": "int?",
-            "member_epoch": "int?",
-            "holds": PARTITIONS,
-            "fenced_at": "str?",
-        }
-    ],
+    "awaited": [_AWAITED],
     "arrived": ["str"],
     "gone": ["str"],
     "text": ["str"],
@@ -71,42 +72,27 @@ FORMS: Final[dict[str, dict[str, Any]]] = {
 def trends_json(trends: GroupTrends) -> Iterator[dict[str, Any]]:
     """Entries of `data.trends`: for the group, and for its partitions."""
     for (topic, partition), one in [((None, None), trends.total), *sorted(trends.partitions.items())]:
-        done_in_ms = one.done_in_ms
-        yield {
+        own = {
             "group_id": trends.group_id,
             "topic": topic,
             "partition": partition,
             "trend": str(one.kind),
             "window_ms": trends.window_ms,
-            "arrived_per_s": one.arrived_per_s,
-            "committed_per_s": one.committed_per_s,
-            "done_in_ms": done_in_ms,
-            "done_at": None if done_in_ms is None else rfc3339(trends.at_ms + done_in_ms),
-            "because": one.because,
+            "done_at": None if one.done_in_ms is None else rfc3339(trends.at_ms + one.done_in_ms),
         }
+        yield as_json(one, _TREND, own)
 
 
 def wait_json(wait: RebalanceWait) -> dict[str, Any]:
     """An entry of `data.waits`."""
-    return {
-        "group_id": wait.group_id,
-        "phase": str(wait.phase),
-        "generation": wait.generation,
-        "limit_ms": wait.limit_ms,
-        "awaited": [
-            {
-                "group_instance_id": one.identity if one.is_static else None,
-                "member_id": one.member_id,
-                "session_timeout_ms": one.session_timeout_ms,
-                "limit_ms": one.limit_ms,
-                "idle_ms": one.idle_ms,
-                "member_epoch": one.epoch,
-                "holds": {topic: [*numbers] for topic, numbers in one.holds.items()},
-                "fenced_at": None if one.fenced_at_ms is None else rfc3339(one.fenced_at_ms),
-            }
-            for one in wait.awaited
-        ],
-        "arrived": [*wait.arrived],
-        "gone": [*wait.gone],
-        "text": [wait.headline, *wait.lines()],
+    own = {"awaited": [*map(_awaited_json, wait.awaited)], "text": [wait.headline, *wait.lines()]}
+    return as_json(wait, WAIT, own)
+
+
+def _awaited_json(one: AwaitedMember) -> dict[str, Any]:
+    own = {
+        "group_instance_id": one.identity if one.is_static else None,
+        "member_epoch": one.epoch,
+        "fenced_at": None if one.fenced_at_ms is None else rfc3339(one.fenced_at_ms),
     }
+    return as_json(one, _AWAITED, own)

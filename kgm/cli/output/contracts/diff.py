@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from kgm.cli.output.contracts.groups import MEMBER, MOVE, SUBSCRIPTION, VALUE, moves_json
+from kgm.cli.output.contracts.groups import VALUE
+from kgm.model.forms.snapshot_form import MEMBER, MOVE, SUBSCRIPTION
 
 if TYPE_CHECKING:
     from kgm.model.changes import Changed
@@ -66,7 +67,7 @@ def comparison_json(group: GroupComparison) -> dict[str, Any]:
             for one in changed.resubscribed
         ],
         "statuses_changed": [_changed("identity", one) for one in changed.statuses],
-        "moves": None if moves is None else moves_json(moves),
+        "moves": None if moves is None else [move.to_json() for move in moves],
         "moved_partitions": None if moves is None else len(moves),
         "values_changed": {one.name: {"before": one.before, "after": one.after} for one in values},
         "topics_changed": [_changed("name", one) for one in changed.topics],

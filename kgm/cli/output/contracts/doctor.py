@@ -4,59 +4,47 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from kgm.model.forms.json_form import as_json
+
 if TYPE_CHECKING:
     from kgm.operations.doctor.diagnosis import Diagnosis
-    from kgm.operations.doctor.findings import Finding, IgnoredFinding
+    from kgm.operations.doctor.findings import Finding
 
-FORMS: Final[dict[str, dict[str, Any]]] = {
-    "doctor": {
-        "groups": ["str"],
-        "findings": [
-            {
-                "group_id": "str",
-                "check": "str",
-                "severity": "=error|warning|info",
-                "message": "str",
-                "evidence": ["str"],
-                "about": ["str"],
-                "next_command": "str?",
-            }
-        ],
-        "ignored": [
-            {"group_id": "str", "check": "str", "severity": "=error|warning|info", "message": "str", "reason": "str"}
-        ],
-        "skipped": [{"checks": "str", "why": "str"}],
-        "window_ms": "int",
-        "history": "str?",
-    }
+_FINDING: Final[dict[str, Any]] = {
+    "group_id": "str",
+    "check": "str",
+    "severity": "=error|warning|info",
+    "message": "str",
+    "evidence": ["str"],
+    "about": ["str"],
+    "next_command": "str?",
 }
+_IGNORED: Final[dict[str, Any]] = {
+    **{key: _FINDING[key] for key in ("group_id", "check", "severity", "message")},
+    "reason": "str",
+}
+_DIAGNOSIS: Final[dict[str, Any]] = {
+    "groups": ["str"],
+    "findings": [_FINDING],
+    "ignored": [_IGNORED],
+    "skipped": [{"checks": "str", "why": "str"}],
+    "window_ms": "int",
+    "history": "str?",
+}
+FORMS: Final[dict[str, dict[str, Any]]] = {"doctor": _DIAGNOSIS}
 
 
 def finding_json(finding: Finding) -> dict[str, Any]:
     """An entry of `data.findings`."""
-    return {
-        "group_id": finding.group_id,
-        "check": finding.check,
-        "severity": finding.severity,
-        "message": finding.message,
-        "evidence": list(finding.evidence),
-        "about": list(finding.about),
-        "next_command": finding.next_command,
-    }
-
-
-def _ignored_json(one: IgnoredFinding) -> dict[str, Any]:
-    shown = finding_json(one.finding)
-    return {key: shown[key] for key in ("group_id", "check", "severity", "message")} | {"reason": one.reason}
+    return as_json(finding, _FINDING)
 
 
 def diagnosis_json(diagnosis: Diagnosis) -> dict[str, Any]:
     """`data`."""
-    return {
+    own = {
         "groups": list(diagnosis.group_ids),
         "findings": map(finding_json, diagnosis.findings),
-        "ignored": [_ignored_json(one) for one in diagnosis.ignored],
+        "ignored": [as_json(one.finding, _IGNORED, {"reason": one.reason}) for one in diagnosis.ignored],
         "skipped": [{"checks": ", ".join(one.checks), "why": one.why} for one in diagnosis.skipped],
-        "window_ms": diagnosis.window_ms,
-        "history": diagnosis.history,
     }
+    return as_json(diagnosis, _DIAGNOSIS, own)

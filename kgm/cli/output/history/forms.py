@@ -7,11 +7,11 @@ from typing import Any
 from kgm.cli.output.contracts.describe import WAIT
 
 _WINDOW = {"source": "str?", "store": "str?", "since": "str?", "until": "str?"}
-_RECORD = {"partition": "int", "offset": "int"}
+RECORD = {"partition": "int", "offset": "int"}
 _BOUNDS = {"min": "int?", "max": "int?"}
-_WHO = {"identity": "str?", "what": "str?", "member_id": "str?", "client_id": "str?", "client_host": "str?"}
+WHO = {"identity": "str?", "what": "str?", "member_id": "str?", "client_id": "str?", "client_host": "str?"}
 _CAUSES = [{"cause": "str", "count": "int"}]
-_REBALANCE: dict[str, Any] = {
+REBALANCE: dict[str, Any] = {
     "group_id": "str",
     "group_type": "str?",
     "at": "str?",
@@ -21,7 +21,7 @@ _REBALANCE: dict[str, Any] = {
     "cause": "str",
     "confidence": "str?",
     "also": ["str"],
-    "who": [_WHO],
+    "who": [WHO],
     "evidence": ["str"],
     "source": "str?",
     "reason": "str?",
@@ -40,22 +40,22 @@ _REBALANCE: dict[str, Any] = {
     "stopped_partition_ms": _BOUNDS,
     "unowned_ms": "int?",
     "complete": "bool?",
-    "record": _RECORD,
+    "record": RECORD,
 }
-_EVENT: dict[str, Any] = {
+EVENT: dict[str, Any] = {
     "group_id": "str",
     "group_type": "str?",
     "at": "str?",
     "generation": "int?",
     "event": "str?",
     "confidence": "str?",
-    "who": [_WHO],
+    "who": [WHO],
     "evidence": ["str"],
     "complete": "bool?",
-    "record": _RECORD,
+    "record": RECORD,
 }
 _DIFFERENCE = {"recorded": "int", "avoided": {"min": "int", "typical": "int", "max": "int"}}
-_CHANGE_ADVICE: dict[str, Any] = {
+CHANGE_ADVICE: dict[str, Any] = {
     "change": "str",
     "causes": ["str"],
     "text": "str",
@@ -70,13 +70,13 @@ _CHANGE_ADVICE: dict[str, Any] = {
     "price": "str?",
     "caveats": ["str"],
 }
-_REPLAY: dict[str, Any] = {
+REPLAY: dict[str, Any] = {
     "rebalances": "int",
     "replayed": {"min": "int", "max": "int"},
     "untouched": "int",
     "reason": "str?",
 }
-_ADVICE: dict[str, Any] = {
+ADVICE: dict[str, Any] = {
     "group_id": "str",
     "group_type": "str?",
     "session_timeout_ms": "int?",
@@ -89,7 +89,7 @@ _ADVICE: dict[str, Any] = {
     "verdict": "str?",
     "advice": "str?",
 }
-_SEAT: dict[str, Any] = {
+SEAT: dict[str, Any] = {
     "identity": "str?",
     "member_id": "str?",
     "group_instance_id": "str?",
@@ -106,7 +106,7 @@ _SEAT: dict[str, Any] = {
     "from_ms": "int?",
     "to_ms": "int?",
 }
-_OWNER: dict[str, Any] = {
+OWNER: dict[str, Any] = {
     "topic": "str?",
     "topic_id": "str?",
     "partition": "int",
@@ -122,7 +122,7 @@ _OWNER: dict[str, Any] = {
     "from_ms": "int?",
     "to_ms": "int?",
 }
-_CHANGE: dict[str, Any] = {
+CHANGE: dict[str, Any] = {
     "what": "str?",
     "identity": "str?",
     "member_id": "str?",
@@ -135,17 +135,8 @@ _CHANGE: dict[str, Any] = {
     "partitions_before": "int?",
     "partitions_after": "int?",
 }
-_ALARM: dict[str, Any] = {
-    "alarm": "str",
-    "identity": "str?",
-    "confidence": "str?",
-    "count": "int?",
-    "since": "str?",
-    "cleared": "str?",
-    "evidence": ["str"],
-}
 _SPREAD = ({"min": "int", "median": "int", "max": "int"}, None)
-_COST: dict[str, Any] = {
+COST: dict[str, Any] = {
     "group_id": "str",
     "scenario": "str",
     "assignor": "str?",
@@ -163,7 +154,7 @@ _COST: dict[str, Any] = {
     "caveats": ["str"],
     "reason": "str?",
 }
-_OFFSET_CHANGE: dict[str, Any] = {
+OFFSET_CHANGE: dict[str, Any] = {
     "topic": "str",
     "partition": "int",
     "what": "str",
@@ -176,9 +167,9 @@ _OFFSET_CHANGE: dict[str, Any] = {
     "identity": "str?",
     "confidence": "str",
     "evidence": ["str"],
-    "record": _RECORD,
+    "record": RECORD,
 }
-_HELD_OFFSET: dict[str, Any] = {
+HELD_OFFSET: dict[str, Any] = {
     "topic": "str",
     "partition": "int",
     "committed": "int",
@@ -187,8 +178,8 @@ _HELD_OFFSET: dict[str, Any] = {
     "rule": "str",
     "lost": "int?",
 }
-_CAPTURED = {"records": "int", "repeated": "int", "batches": "int"}
-_PARTITION: dict[str, Any] = {
+CAPTURED = {"records": "int", "repeated": "int", "batches": "int"}
+PARTITION: dict[str, Any] = {
     "partition": "int",
     "records": "int",
     "first_offset": "int",
@@ -216,9 +207,57 @@ _GROUP: dict[str, Any] = {
     "complete_since": "str?",
     "lost_rounds": "int",
 }
+GROUP_CHURN: dict[str, Any] = {
+    "group_id": "str",
+    "group_type": "str?",
+    "rebalances": "int",
+    "per_hour": "float?",
+    "first": "str?",
+    "last": "str?",
+    "causes": _CAUSES,
+    "lost_rounds": "int",
+    "moved": "int",
+    "stopped_partition_ms": _BOUNDS,
+    "absorbed": "int",
+}
+CULPRIT: dict[str, Any] = {
+    "group_id": "str",
+    "who": "str",
+    "client_host": "str?",
+    "rebalances": "int",
+    "causes": _CAUSES,
+}
+ALARM: dict[str, Any] = {
+    "alarm": "str",
+    "identity": "str?",
+    "confidence": "str?",
+    "count": "int?",
+    "since": "str?",
+    "cleared": "str?",
+    "evidence": ["str"],
+}
+EXPLANATION: dict[str, Any] = {
+    "group_id": "str",
+    "group_type": "str?",
+    "window": _WINDOW,
+    "complete": "bool?",
+    "causes": _CAUSES,
+    "rebalance": (REBALANCE, None),
+    "changes": [CHANGE],
+    "moves": [{"topic": "str", "partition": "int", "from": "str?", "to": "str?"}],
+    "rebalances": [REBALANCE],
+    "events": [EVENT],
+    "alarms": [ALARM],
+    "timeout_advice": (ADVICE, None),
+    "advice": [CHANGE_ADVICE],
+    "replay": REPLAY,
+    "next": ["any"],
+    "wait": (WAIT, None),
+}
+DAMAGE: dict[str, Any] = {"partition": "int", "path": "str", "position": "int?", "reason": "str", "torn": "bool"}
 
 CONTRACTS: dict[str, dict[str, Any]] = {
-    "history-capture": {"out": "str", "source": "str", **_CAPTURED},
+    "history-capture": {"out": "str", "source": "str", **CAPTURED},
     "history-build": {
         "out": "str",
         "number": "int",
@@ -227,60 +266,29 @@ CONTRACTS: dict[str, dict[str, Any]] = {
         "partitions": ["int"],
         "rebuilt": ["int"],
         "rows": {"*": "int"},
-        "captured": (_CAPTURED, None),
+        "captured": (CAPTURED, None),
     },
-    "history-rebalances": {"window": _WINDOW, "rebalances": [_REBALANCE]},
-    "history-explain": {
-        "group_id": "str",
-        "group_type": "str?",
-        "window": _WINDOW,
-        "complete": "bool?",
-        "causes": _CAUSES,
-        "rebalance": (_REBALANCE, None),
-        "changes": [_CHANGE],
-        "moves": [{"topic": "str", "partition": "int", "from": "str?", "to": "str?"}],
-        "rebalances": [_REBALANCE],
-        "events": [_EVENT],
-        "alarms": [_ALARM],
-        "timeout_advice": (_ADVICE, None),
-        "advice": [_CHANGE_ADVICE],
-        "replay": _REPLAY,
-        "next": ["any"],
-        "wait": (WAIT, None),
-    },
+    "history-rebalances": {"window": _WINDOW, "rebalances": [REBALANCE]},
+    "history-explain": EXPLANATION,
     "history-timeline": {
         "group_id": "str",
         "window": _WINDOW,
-        "seats": [_SEAT],
-        "events": [_EVENT],
-        "rebalances": [_REBALANCE],
+        "seats": [SEAT],
+        "events": [EVENT],
+        "rebalances": [REBALANCE],
     },
-    "history-movement": {"group_id": "str", "window": _WINDOW, "owners": [_OWNER]},
+    "history-movement": {"group_id": "str", "window": _WINDOW, "owners": [OWNER]},
     "history-offsets": {
         "group_id": "str",
         "window": _WINDOW,
         "retention_ms": "int?",
-        "changes": [_OFFSET_CHANGE],
-        "offsets": [_HELD_OFFSET],
+        "changes": [OFFSET_CHANGE],
+        "offsets": [HELD_OFFSET],
     },
     "history-churn": {
         "window": _WINDOW,
-        "groups": [
-            {
-                "group_id": "str",
-                "group_type": "str?",
-                "rebalances": "int",
-                "per_hour": "float?",
-                "first": "str?",
-                "last": "str?",
-                "causes": _CAUSES,
-                "lost_rounds": "int",
-                "moved": "int",
-                "stopped_partition_ms": _BOUNDS,
-                "absorbed": "int",
-            }
-        ],
-        "culprits": [{"group_id": "str", "who": "str", "client_host": "str?", "rebalances": "int", "causes": _CAUSES}],
+        "groups": [GROUP_CHURN],
+        "culprits": [CULPRIT],
     },
     "history-zombies": {
         "window": _WINDOW,
@@ -288,14 +296,14 @@ CONTRACTS: dict[str, dict[str, Any]] = {
             {
                 "group_id": "str",
                 "group_type": "str?",
-                **_ALARM,
+                **ALARM,
                 "last": "str?",
                 "member_ids": ["str"],
-                "record": _RECORD,
+                "record": RECORD,
             }
         ],
     },
-    "history-timeouts": {"window": _WINDOW, "advice": [_ADVICE]},
+    "history-timeouts": {"window": _WINDOW, "advice": [ADVICE]},
     "history-decode": {
         "records": [
             {
@@ -318,7 +326,7 @@ CONTRACTS: dict[str, dict[str, Any]] = {
         "unknown_tags": "int",
         "complete_since": "str?",
         "until": "str?",
-        "partitions": [_PARTITION],
+        "partitions": [PARTITION],
         "groups": [_GROUP],
         "bad": [
             {
@@ -329,7 +337,7 @@ CONTRACTS: dict[str, dict[str, Any]] = {
                 "examples": [{"partition": "int", "offset": "int", "error": "str", "key": "str?", "value": "str?"}],
             }
         ],
-        "damages": [{"partition": "int", "path": "str", "position": "int?", "reason": "str", "torn": "bool"}],
+        "damages": [DAMAGE],
     },
     "history-simulate-fleet": {
         "window": _WINDOW,
@@ -342,6 +350,6 @@ CONTRACTS: dict[str, dict[str, Any]] = {
             "hosts": ["str"],
             "racks": ["str"],
         },
-        "costs": [_COST],
+        "costs": [COST],
     },
 }

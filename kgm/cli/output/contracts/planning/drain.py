@@ -4,41 +4,42 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from kgm.cli.output.contracts.simulate_bounce import SCENARIO
+from kgm.model.forms.json_form import as_json
+from kgm.simulation.report.prediction_form import SCENARIO
 
 if TYPE_CHECKING:
     from kgm.operations.drain.forecast import Drain, DrainedGroup, DrainForecast, UnpredictedGroup
 
+_DRAIN: Final[dict[str, Any]] = {
+    "hosts": ["str"],
+    "client_ids": ["str"],
+    "racks": ["str"],
+    "match": ["str"],
+    "for_good": "bool",
+    "restart_time_ms": "int?",
+    "stop": "=clean|crash",
+}
+_GROUP: Final[dict[str, Any]] = {
+    "group_id": "str",
+    "type": "=classic|consumer|share|streams",
+    "members": "int",
+    "drained_members": ["str"],
+    "members_left": "int",
+    "drained_partitions": "int",
+    "unowned_partitions": "int",
+    "tasks_without_copy": ["str"],
+    "most_partitions_before": "int",
+    "most_partitions_after": "int",
+    "empty": "bool",
+    "thin": "bool",
+    "session_timeout_ms": "int?",
+    **SCENARIO,
+}
 FORMS: Final[dict[str, dict[str, Any]]] = {
     "drain": {
-        "drain": {
-            "hosts": ["str"],
-            "client_ids": ["str"],
-            "racks": ["str"],
-            "match": ["str"],
-            "for_good": "bool",
-            "restart_time_ms": "int?",
-            "stop": "=clean|crash",
-        },
+        "drain": _DRAIN,
         "groups_examined": "int",
-        "groups": [
-            {
-                "group_id": "str",
-                "type": "=classic|consumer|share|streams",
-                "members": "int",
-                "drained_members": ["str"],
-                "members_left": "int",
-                "drained_partitions": "int",
-                "unowned_partitions": "int",
-                "tasks_without_copy": ["str"],
-                "most_partitions_before": "int",
-                "most_partitions_after": "int",
-                "empty": "bool",
-                "thin": "bool",
-                "session_timeout_ms": "int?",
-                **SCENARIO,
-            }
-        ],
+        "groups": [_GROUP],
         "not_predicted": [
             {"group_id": "str", "drained_members": (["str"], None), "code": "str", "reason": "str", "hint": "str?"}
         ],
@@ -76,36 +77,30 @@ def forecast_json(foreseen: DrainForecast) -> dict[str, Any]:
 
 
 def _drain_json(drain: Drain) -> dict[str, Any]:
-    target = drain.target
-    return {
-        "hosts": list(target.hosts),
-        "client_ids": list(target.client_ids),
-        "racks": list(target.racks),
-        "match": list(target.identities),
+    own = {
+        "match": list(drain.target.identities),
         "for_good": drain.restart_time_ms is None,
         "restart_time_ms": drain.restart_time_ms,
         "stop": drain.stop.value,
     }
+    return as_json(drain.target, _DRAIN, own)
 
 
 def group_json(one: DrainedGroup) -> dict[str, Any]:
     """An entry of `data.groups`."""
-    return {
+    own = {
         "group_id": one.group.group_id,
         "type": one.group.type,
         "members": len(one.group.members),
         "drained_members": list(one.taken),
-        "members_left": one.members_left,
         "drained_partitions": one.partitions_taken,
         "unowned_partitions": one.prediction.unowned_partitions,
-        "tasks_without_copy": list(one.tasks_without_copy),
-        "most_partitions_before": one.most_partitions_before,
-        "most_partitions_after": one.most_partitions_after,
         "empty": one.is_emptied,
         "thin": one.is_thin,
         "session_timeout_ms": one.group.session_timeout_ms,
         **one.prediction.to_json(),
     }
+    return as_json(one, _GROUP, own)
 
 
 def unpredicted_json(one: UnpredictedGroup) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from kgm.cli.output.contracts.groups import PARTITIONS
+from kgm.model.forms.snapshot_form import PARTITIONS
 
 _SPAN: Final = {"min": "int", "max": "int"}
 

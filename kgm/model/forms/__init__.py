@@ -1,0 +1,1 @@
+"""Forms, which list the keys of JSON objects, and the objects made by them."""
