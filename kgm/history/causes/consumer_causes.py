@@ -1,7 +1,7 @@
 """Why the epoch of a group of the consumer protocol rose: what its records changed since the previous epoch."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kgm.history.causes.session_timeouts import CONSUMER_HEARTBEAT_MS, SessionTimeout
 from kgm.history.causes.verdict import (
@@ -112,6 +112,15 @@ def consumer_departure(
         return missing.departed(Cause.MAX_POLL, Confidence.LIKELY, why)
     if session is None:
         return _without_session(missing, at, absence)
+    found = _with_session(missing, at, absence, session)
+    # No session is so short that it could be over at once.
+    if not session.may_differ or (found.cause is Cause.LEAVE and absence.silence(missing, at) <= _AT_ONCE_MS):
+        return found
+    return replace(found, confidence=weakest(found.confidence, Confidence.POSSIBLE))
+
+
+def _with_session(missing: MissingMember, at: int, absence: ConsumerAbsence, session: SessionTimeout) -> Departure:
+    asked = absence.unrevoked if absence.away is None else None
     if asked is not None and at - asked > session.most_ms + sum(_margins(session.ms)):
         why = f"it did not revoke partitions for {seconds(at - asked)}, and {session.text}"
         return missing.departed(Cause.MAX_POLL, Confidence.LIKELY, f"{why}: it sent heartbeats, and did not poll")

@@ -2,10 +2,12 @@
 the group. It is given by the user, asked of a broker, or inferred from the log; otherwise it is unknown.
 
 A member whose session expires was last heard from one session timeout before its records are deleted. So each expiry
-sets bounds for the timeout, and if several agree, the timeout is within them."""
+sets bounds for the timeout, and if several agree, the timeout is within them.
+
+What a broker answers is the present setting, which may have been another when a member left (`at_departure`)."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from kgm.history.causes.verdict import seconds
@@ -31,13 +33,15 @@ class SessionSource(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionTimeout:
-    """A session timeout in ms, and its bounds. expiries: how many expiries show it, for source LOG."""
+    """A session timeout in ms, and its bounds. expiries: how many expiries show it, for source LOG. may_differ: whether
+    the members may have had another one: it was asked of a broker later, and the log does not show the same."""
 
     ms: int
     source: SessionSource
     least_ms: int
     most_ms: int
     expiries: int = 0
+    may_differ: bool = False
 
     @classmethod
     def exactly(cls, ms: int, source: SessionSource) -> "SessionTimeout":
@@ -48,6 +52,13 @@ class SessionTimeout:
     def text(self) -> str:
         """`the session timeout is 10 s (given)`."""
         match self.source:
+            case SessionSource.LOG if self.may_differ:
+                return (
+                    f"the session timeout was about {seconds(self.ms)}, as {self.expiries} expiries in this log show, "
+                    "and is another now"
+                )
+            case SessionSource.BROKER if self.may_differ:
+                return f"the session timeout is now {seconds(self.ms)} (asked of the broker), and may have been another"
             case SessionSource.MEMBER:
                 return f"its session timeout is {seconds(self.ms)}"
             case SessionSource.GIVEN:
@@ -77,6 +88,18 @@ class GivenSessions:
 
     def __bool__(self) -> bool:
         return self.default_ms is not None or bool(self.by_group)
+
+
+def at_departure(known: SessionTimeout | None, shown: SessionTimeout | None) -> SessionTimeout | None:
+    """The session timeout of a member when it left. known: the member's own, the given one, or what the broker has now;
+    shown: what the log has shown until then; each None if there is none."""
+    if known is None or known.source is not SessionSource.BROKER:
+        return known or shown
+    if shown is None:
+        return replace(known, may_differ=True)
+    if shown.least_ms <= known.ms <= shown.most_ms:
+        return replace(shown, ms=known.ms)
+    return replace(shown, may_differ=True)
 
 
 def no_session(_group_id: str, _group_type: str) -> SessionTimeout | None:

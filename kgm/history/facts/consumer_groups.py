@@ -18,6 +18,7 @@ from kgm.history.causes.session_timeouts import (
     SessionLookup,
     SessionSource,
     SessionTimeout,
+    at_departure,
     no_session,
 )
 from kgm.history.causes.verdict import (
@@ -195,7 +196,7 @@ class ConsumerGroupFacts:
             state.pending.leaving.append(
                 LeavingMember(
                     member_id=member_id, record=record, member=old, last_commit=last, cadence_ms=cadence,
-                    partitions=len(owned), session=self._session(old),
+                    partitions=len(owned), session=at_departure(self._session(old), state.sessions.session()),
                 )
             )  # fmt: skip
             ownership.gone(member_id, record, state.generation)
@@ -455,7 +456,7 @@ class ConsumerGroupFacts:
             cause = self._how(gone, change).cause
             if member.away_since is not None:
                 low = high = member.away_since
-            elif gone.session is not None and cause is Cause.SESSION_EXPIRY:
+            elif gone.session is not None and not gone.session.may_differ and cause is Cause.SESSION_EXPIRY:
                 high = max(at - gone.session.ms + CONSUMER_HEARTBEAT_MS, low)
             self.restarts.gone(change.member, at=at, offset=record.offset, down_min=low, down_max=high, cause=cause)
         self.restarts.forget(record.timestamp)

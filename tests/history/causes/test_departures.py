@@ -7,7 +7,7 @@ import pytest
 
 from kgm.history.causes.classic_causes import departure
 from kgm.history.causes.consumer_causes import ConsumerAbsence, consumer_departure
-from kgm.history.causes.session_timeouts import SessionSource, SessionTimeout
+from kgm.history.causes.session_timeouts import SessionSource, SessionTimeout, at_departure
 from kgm.history.causes.verdict import Cause, Confidence, MissingMember
 from kgm.history.derive import derive
 from kgm.history.facts.commit_windows import CommitTimes, commit_windows
@@ -201,6 +201,17 @@ def test_a_member_that_did_not_revoke_although_it_sent_heartbeats(asked_ms, expe
     missing = gone(900, cadence_ms=5_000, max_poll_ms=30_000)
     absence = ConsumerAbsence(away=None, heard=AT - 60_000, unrevoked=AT - asked_ms)
     assert verdict(consumer_departure(missing, AT, absence, SESSION)) == expected
+
+
+@pytest.mark.parametrize(
+    ("silence_ms", "expected"),
+    [(400, LEFT), (6_400, (Cause.LEAVE, Confidence.POSSIBLE)), (30_000, (Cause.SESSION_EXPIRY, Confidence.POSSIBLE))],
+)
+def test_a_session_timeout_that_was_read_later(silence_ms, expected):
+    """A member that was heard from a moment ago did not expire, however long sessions were."""
+    session = at_departure(SessionTimeout.exactly(30_000, SessionSource.BROKER), None)
+    absence = ConsumerAbsence(away=None, heard=AT - 60_000, unrevoked=None)
+    assert verdict(consumer_departure(gone(silence_ms, cadence_ms=500), AT, absence, session)) == expected
 
 
 def test_how_a_member_left_is_not_certain_because_the_group_is_empty():

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from kgm.history.causes.session_timeouts import GivenSessions, SessionEvidence
+from kgm.history.causes.session_timeouts import GivenSessions, SessionEvidence, SessionSource, SessionTimeout
 from kgm.history.derive import derive
 from tests.history.test_derive import piecewise, same
 from tests.history.truth.consumer_lives import GROUP, ConsumerWorld
@@ -111,6 +111,30 @@ def test_the_evidence_says_where_the_session_timeout_is_from(raw):
     )
     assert {row["session_timeout_ms"] for row in given["silver_seat"].to_pylist()} == {10_000}
     assert derive(raw).tables["silver_seat"].to_pylist()[0]["session_timeout_ms"] is None
+
+
+def asked(session_ms):
+    return lambda _group, _type: SessionTimeout.exactly(session_ms, SessionSource.BROKER)
+
+
+@pytest.mark.parametrize("now_ms", [6_000, 30_000, 45_000])
+def test_what_the_broker_has_now_may_not_be_what_the_members_had(raw, now_ms):
+    """They crashed while it was 10 s: nothing is likely that holds only with the present setting."""
+    ends = departures(derive(raw, session_of_group=asked(now_ms)).tables)
+    assert {sure for _, sure in ends} == {"possible"}
+    # From here on the log shows it.
+    assert ends[3:] == [*[("session-expiry", "possible")] * 2, ("admin-removal", "possible")]
+    rows = derive(raw, session_of_group=asked(now_ms)).tables["gold_rebalance"].to_pylist()
+    lines = [line for row in rows for line in row["evidence"] if " is gone; " in line]
+    assert all("(asked of the broker), and may have been another" in line for line in lines[:3])
+    assert "the session timeout was about 10 s, as 3 expiries in this log show, and is another now" in lines[3]
+
+
+def test_what_the_broker_has_and_the_log_shows_is_what_the_members_had(raw):
+    ends = departures(derive(raw, session_of_group=asked(10_000)).tables)
+    assert ends == departures(derive(raw).tables)
+    given = departures(derive(raw, session_of_group=GivenSessions(by_group={GROUP: 10_000})).tables)
+    assert [cause for cause, _ in ends] == [cause for cause, _ in given]
 
 
 @pytest.mark.few(1)
