@@ -17,6 +17,7 @@ from kgm.clients.table import EAGER
 from kgm.history.causes.framework_causes import framework_verdict
 from kgm.history.causes.libraries import rejoins_after_restart
 from kgm.history.causes.verdict import (
+    COORDINATOR_MOVED,
     SHOWN,
     Cause,
     Confidence,
@@ -177,7 +178,7 @@ def _with_notes(verdict: Verdict, context: RebalanceContext) -> Verdict:
         count = context.rebalance.lost_rounds
         notes.append(f"{many(count, 'earlier rebalance')} never completed")
     if context.coordinator_moved:
-        notes.append("the leader epoch rose: another broker became the coordinator, or the same one restarted")
+        notes.append(COORDINATOR_MOVED)
     return replace(verdict, evidence=tuple(notes))
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from kgm.history.causes.session_timeouts import CONSUMER_HEARTBEAT_MS, SessionTimeout
 from kgm.history.causes.verdict import (
+    COORDINATOR_MOVED,
     SHOWN,
     Cause,
     Confidence,
@@ -27,6 +28,7 @@ _SLACK_MS = 4_000
 #: A member that is closed commits, and leaves within this many ms; one that missed this many commits had stopped
 #: before.
 _AT_ONCE_MS, _MISSED = 500, 2
+_AGAIN = "but the coordinator has moved since, and sessions and rebalance timeouts started again"
 #: The metadata hash of a group that subscribes to no topic that exists.
 NO_TOPICS = 0
 
@@ -48,7 +50,8 @@ class EpochContext:
     that may have been, long ago or under another name. hashes: of the subscribed topics' metadata, before (None: not
     known) and now. regex, assignor: whether a regular expression was resolved again, or a member asked for another
     assignor. known: no record is missing since the group was created; broken: records are missing since the previous
-    epoch. unseen_left: a member left of which the log has no other record."""
+    epoch. unseen_left: a member left of which the log has no other record. coordinator_moved: whether the leader epoch
+    rose since the previous epoch."""
 
     joined: Sequence[MemberChange]
     returned: Sequence[ReturnedConsumer]
@@ -62,6 +65,7 @@ class EpochContext:
     known: bool
     broken: bool
     unseen_left: bool = False
+    coordinator_moved: bool = False
     #: Whether it is a streams group (KIP-1071): its members' subscription is their topology.
     has_topology: bool = False
 
@@ -70,12 +74,19 @@ class EpochContext:
 class ConsumerAbsence:
     """What the records show about a member before they were deleted. away: since when it had the epoch -2; heard: the
     time of its last record, written for its own heartbeat; unrevoked: since when it was asked to revoke partitions
-    without doing so; together: whether other members left with it in the same epoch. All times in ms."""
+    without doing so; together: whether other members left with it in the same epoch; led_since: of the first record of
+    the group by its present coordinator, which started all sessions and rebalance timeouts again when it loaded the
+    group. All times in ms."""
 
     away: int | None
     heard: int
     unrevoked: int | None
     together: bool = False
+    led_since: int = 0
+
+    def is_loaded_since(self, at: int) -> bool:
+        """Whether another coordinator may have loaded the group after this time, in ms."""
+        return self.led_since > at
 
     def silence(self, missing: MissingMember, at: int) -> int:
         """For how long, in ms, nothing had been heard from the member at time `at`."""
@@ -83,9 +94,10 @@ class ConsumerAbsence:
 
     def session_bounds(self, missing: MissingMember, at: int) -> tuple[int, int] | None:
         """The bounds in ms of the session timeout, assuming that the member's session expired at time `at`; None if it
-        was not silent for longer than members that leave are, or commits too rarely to tell."""
+        was not silent for longer than members that leave are, or commits too rarely to tell, or if its session may have
+        started again meanwhile."""
         silence = self.silence(missing, at)
-        if self.together or silence < 0:
+        if self.together or silence < 0 or self.is_loaded_since(at - silence):
             return None
         if self.away is not None:
             return silence, silence + CONSUMER_HEARTBEAT_MS
@@ -109,6 +121,8 @@ def consumer_departure(
     asked = absence.unrevoked if absence.away is None else None
     if asked is not None and at - asked >= record.rebalance_timeout > 0:
         why = f"it did not revoke partitions within its rebalance timeout of {seconds(record.rebalance_timeout)}"
+        if absence.is_loaded_since(asked):
+            return missing.departed(Cause.MAX_POLL, Confidence.POSSIBLE, f"{why}, {_AGAIN}")
         return missing.departed(Cause.MAX_POLL, Confidence.LIKELY, why)
     if session is None:
         return _without_session(missing, at, absence)
@@ -121,12 +135,17 @@ def consumer_departure(
 
 def _with_session(missing: MissingMember, at: int, absence: ConsumerAbsence, session: SessionTimeout) -> Departure:
     asked = absence.unrevoked if absence.away is None else None
-    if asked is not None and at - asked > session.most_ms + sum(_margins(session.ms)):
+    is_over = asked is not None and at - asked > session.most_ms + sum(_margins(session.ms))
+    if asked is not None and is_over and not absence.is_loaded_since(asked):
         why = f"it did not revoke partitions for {seconds(at - asked)}, and {session.text}"
         return missing.departed(Cause.MAX_POLL, Confidence.LIKELY, f"{why}: it sent heartbeats, and did not poll")
-    if absence.away is not None:
-        return _away(missing, at - absence.away, session)
-    return _silent(missing, absence.silence(missing, at), session)
+    silence = absence.silence(missing, at)
+    found = _silent(missing, silence, session) if absence.away is None else _away(missing, silence, session)
+    if found.cause is Cause.SESSION_EXPIRY and absence.is_loaded_since(at - silence):
+        # A member that was removed before its session was over was silent for as long.
+        evidence = f"{found.evidence}; {_AGAIN}: it may also have been removed, or have left"
+        return replace(found, confidence=Confidence.POSSIBLE, evidence=evidence)
+    return found
 
 
 def _without_session(missing: MissingMember, at: int, absence: ConsumerAbsence) -> Departure:
@@ -198,6 +217,11 @@ def _margins(session: int) -> tuple[int, int]:
 
 def explain_epoch(context: EpochContext) -> Verdict:
     """The cause of an epoch."""
+    verdict = _explained(context)
+    return replace(verdict, evidence=(*verdict.evidence, COORDINATOR_MOVED)) if context.coordinator_moved else verdict
+
+
+def _explained(context: EpochContext) -> Verdict:
     if context.broken:
         return Verdict(
             Cause.UNKNOWN, Confidence.UNKNOWN, evidence=("records in between are missing: compaction removed them",)

@@ -12,6 +12,8 @@ from kgm.records.messages.group_metadata_value import MemberMetadata
 
 #: A process that is back within this time was bounced; one that takes longer is a new one.
 RETURN_WITHIN_MS = 600_000
+#: Part of the evidence where a later leader epoch shows another coordinator since the group's previous rebalance.
+COORDINATOR_MOVED = "the leader epoch rose: another broker became the coordinator, or the same one restarted"
 #: The evidence names this many of a long list of members or partitions.
 SHOWN = 8
 

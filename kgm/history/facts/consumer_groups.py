@@ -121,7 +121,7 @@ class ConsumerGroupFacts:
     def record(self, record: GroupRecord, key: Message, value: Message | None, *, complete: bool) -> None:
         """The next record of the group. complete: no offset is missing since the previous one."""
         group, pending = self._state.group, self._state.pending
-        group.heard(record, complete=complete)
+        pending.moved |= group.heard(record, complete=complete)
         pending.broken |= not complete
         if pending.leaving and pending.leaving[-1].record.timestamp != record.timestamp:
             self._left()
@@ -197,6 +197,7 @@ class ConsumerGroupFacts:
                 LeavingMember(
                     member_id=member_id, record=record, member=old, last_commit=last, cadence_ms=cadence,
                     partitions=len(owned), session=at_departure(self._session(old), state.sessions.session()),
+                    led_since=state.group.led_since,
                 )
             )  # fmt: skip
             ownership.gone(member_id, record, state.generation)
@@ -253,7 +254,7 @@ class ConsumerGroupFacts:
     def _absorbed(self, record: GroupRecord, change: MemberChange, before: LeavingMember) -> None:
         away = before.member.away_since
         low, high = (before.member.heard_at, record.timestamp) if away is None else (away, away)
-        if away is not None and before.member.classic_session_ms is None:
+        if away is not None and before.member.classic_session_ms is None and away >= self._state.group.led_since:
             self._state.sessions.survived(record.timestamp - away)
         back = Return(
             old_member_id=before.member_id, down_min=low, down_max=high, up_at=record.timestamp, absorbed=True,
@@ -386,7 +387,7 @@ class ConsumerGroupFacts:
                 hashes=hashes, regex=pending.regex, assignor=pending.assignor, empty=not self._state.members,
                 known=self._state.group.whole, broken=pending.broken,
                 unseen_left=pending.unseen_left_at == record.timestamp,
-                has_topology=self.group.group_type == STREAMS,
+                has_topology=self.group.group_type == STREAMS, coordinator_moved=pending.moved,
             )
         )  # fmt: skip
         row = self._rebalance_row(record, verdict, old, joined=len(joined), left=len(left))

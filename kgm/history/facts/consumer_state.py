@@ -103,7 +103,7 @@ class CurrentAssignment:
 class LeavingMember:
     """A member whose records were deleted. It left, unless another member id takes over its instance id at the same
     time. last_commit, cadence_ms: as in `verdict.MissingMember`; partitions: how many it had; together: whether other
-    members left at the same time; session: the session timeout as known then."""
+    members left at the same time; session: the session timeout as known then; led_since: as in `ConsumerAbsence`."""
 
     member_id: str
     record: GroupRecord = field(metadata=json_name("at"))
@@ -113,14 +113,16 @@ class LeavingMember:
     partitions: int = field(metadata=json_name("held"))
     together: bool = False
     session: SessionTimeout | None = None
+    led_since: int = 0
 
     @property
     def absence(self) -> ConsumerAbsence:
         """What the member's records showed before they were deleted."""
         member = self.member
         return ConsumerAbsence(
-            away=member.away_since, heard=member.heard_at, unrevoked=member.unrevoked_since, together=self.together
-        )
+            away=member.away_since, heard=member.heard_at, unrevoked=member.unrevoked_since, together=self.together,
+            led_since=self.led_since,
+        )  # fmt: skip
 
     def missing(self, change: MemberChange) -> MissingMember:
         """The member in the form that a verdict needs. change: its departure."""
@@ -136,7 +138,7 @@ class LeavingMember:
 class PendingChanges:
     """What changed since the last epoch of the group. left: the members in `leaving` whose instance id no other member
     took over. unseen_left_at: the time of the last record that deleted a member of which no other record was seen.
-    broken: an offset is missing since the last epoch."""
+    broken: an offset is missing since the last epoch; moved: the leader epoch rose."""
 
     joined: list[tuple[str, GroupRecord, LoggedMember]] = field(default_factory=list)
     leaving: list[LeavingMember] = field(default_factory=list)
@@ -145,6 +147,7 @@ class PendingChanges:
     regex: bool = False
     assignor: bool = False
     broken: bool = False
+    moved: bool = False
     unseen_left_at: int | None = None
 
     def came(self, member_id: str, record: GroupRecord, member: LoggedMember) -> None:
@@ -170,7 +173,8 @@ class EpochState:
     """epoch: of the group, None before its first record. metadata_hash, topics_hash: of its topics with that epoch, and
     of the topics that brokers before 4.1 write. assigned_epoch: of the last target assignment. lagging: the members
     that do not yet have what that gives them. whole: no record is missing since the group was created. heard_at: the
-    time of the last record. listing: None in a group that an older kgm stored."""
+    time of the last record. listing: None in a group that an older kgm stored. leader_epoch: of the last record that has
+    one; led_since: the time of the first record with a higher one than before it, 0 if there was none."""
 
     epoch: int | None = None
     metadata_hash: int | None = field(default=None, metadata=json_name("hash"))
@@ -180,14 +184,22 @@ class EpochState:
     lagging: list[str] = field(default_factory=list)
     topics_hash: int | None = field(default=None, metadata=json_name("topics"))
     listing: BrokerMemberMap | None = None
+    leader_epoch: int | None = None
+    led_since: int = 0
 
-    def heard(self, record: GroupRecord, *, complete: bool) -> None:
-        """The next record of the group. complete: no offset is missing since the previous one."""
+    def heard(self, record: GroupRecord, *, complete: bool) -> bool:
+        """The next record of the group. complete: no offset is missing since the previous one. Returns whether another
+        coordinator wrote it than the previous one."""
         self.heard_at = record.timestamp
+        is_moved = None not in (self.leader_epoch, record.leader_epoch) and self.leader_epoch != record.leader_epoch
+        if is_moved:
+            self.led_since = record.timestamp
+        self.leader_epoch = self.leader_epoch if record.leader_epoch is None else record.leader_epoch
         if not complete:
             self.whole, self.listing = False, None
         if self.listing is not None:
             self.listing.led_by(record.leader_epoch)
+        return is_moved
 
     def topics_written(self, key: Message, value: Message | None) -> None:
         """If the record lists the group's topics, as brokers before 4.1 write them instead of a hash, note their

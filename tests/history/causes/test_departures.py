@@ -78,6 +78,37 @@ def test_a_session_that_started_again_at_another_coordinator_is_no_proof(instanc
     assert verdict(departure(replace(gone(20_000), coordinator_moved=True), AT)) == LEFT
 
 
+@pytest.mark.parametrize(
+    ("away_ms", "unrevoked_ms", "silence_ms", "instance_id", "expected", "moved"),
+    [
+        # Removed less than a session after the broker was back.
+        (None, None, 44_000, None, EXPIRED, (Cause.SESSION_EXPIRY, Confidence.POSSIBLE)),
+        (None, None, 44_000, "i", EXPIRED, (Cause.SESSION_EXPIRY, Confidence.POSSIBLE)),
+        (43_000, None, 60_000, "i", EXPIRED, (Cause.SESSION_EXPIRY, Confidence.POSSIBLE)),
+        # Expired one session after the broker was back.
+        (None, 60_000, 62_000, None, (Cause.MAX_POLL, Confidence.LIKELY), (Cause.SESSION_EXPIRY, Confidence.POSSIBLE)),
+        (None, 310_000, 312_000, None, (Cause.MAX_POLL, Confidence.LIKELY), (Cause.MAX_POLL, Confidence.POSSIBLE)),
+        # A session that starts again is never over sooner.
+        (None, None, 20_000, None, LEFT, LEFT),
+        (20_000, None, 60_000, "i", (Cause.REMOVAL, Confidence.LIKELY), (Cause.REMOVAL, Confidence.LIKELY)),
+    ],
+)
+def test_a_session_that_started_again_in_the_consumer_protocol(
+    away_ms, unrevoked_ms, silence_ms, instance_id, expected, moved
+):
+    missing = gone(silence_ms, instance_id=instance_id)
+    away, unrevoked = (None if ms is None else AT - ms for ms in (away_ms, unrevoked_ms))
+    absence = ConsumerAbsence(away=away, heard=AT - 320_000, unrevoked=unrevoked)
+    session = SessionTimeout.exactly(SESSION_MS, SessionSource.GIVEN)
+    assert verdict(consumer_departure(missing, AT, absence, session)) == expected
+    after = consumer_departure(missing, AT, replace(absence, led_since=AT - 10_000), session)
+    assert verdict(after) == moved
+    assert ("the coordinator has moved since" in after.evidence) == (expected != moved)
+    assert replace(absence, led_since=AT - 10_000).session_bounds(missing, AT) is None
+    # A coordinator that loaded the group before the member's last sign changes nothing.
+    assert verdict(consumer_departure(missing, AT, replace(absence, led_since=AT - 315_000), session)) == expected
+
+
 @pytest.mark.parametrize("transactional", [False, True])
 def test_which_commits_are_in_transactions(transactional):
     row = {

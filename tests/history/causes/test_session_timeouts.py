@@ -3,6 +3,7 @@
 import random
 from itertools import pairwise
 
+import pyarrow as pa
 import pytest
 
 from kgm.history.causes.session_timeouts import GivenSessions, SessionEvidence, SessionSource, SessionTimeout
@@ -111,6 +112,33 @@ def test_the_evidence_says_where_the_session_timeout_is_from(raw):
     )
     assert {row["session_timeout_ms"] for row in given["silver_seat"].to_pylist()} == {10_000}
     assert derive(raw).tables["silver_seat"].to_pylist()[0]["session_timeout_ms"] is None
+
+
+def moved_at(raw, at_ms):
+    """The log of a partition of which another coordinator became the leader at this time."""
+    rows = [row | {"leader_epoch": int(row["timestamp"] >= at_ms)} for row in raw.to_pylist()]
+    return pa.Table.from_pylist(rows, schema=raw.schema)
+
+
+def test_a_coordinator_that_loads_the_group_starts_its_sessions_again(raw):
+    """The fourth member expired just after another coordinator had loaded the group."""
+    sessions = GivenSessions(by_group={GROUP: 10_000})
+    before = derive(raw, session_of_group=sessions).tables
+    gone_at = [
+        row["to_timestamp"]
+        for row in sorted(before["silver_seat"].to_pylist(), key=lambda row: row["from_offset"])
+        if row["end_cause"] is not None
+    ]
+    tables = derive(moved_at(raw, gone_at[3] - 500), session_of_group=sessions).tables
+    ends = departures(tables)
+    assert ends[3] == ("session-expiry", "possible")
+    assert ends[:3] + ends[4:] == departures(before)[:3] + departures(before)[4:]
+    noted = [
+        row["timestamp"]
+        for row in tables["gold_rebalance"].to_pylist()
+        if any(line.startswith("the leader epoch rose") for line in row["evidence"])
+    ]
+    assert noted == [gone_at[3]]
 
 
 def asked(session_ms):
