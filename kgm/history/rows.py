@@ -308,9 +308,10 @@ class RebalanceRow(_RecordRow):
     cause: one of `verdict.Cause`; also: further causes of the same rebalance; confidence, of all of them together:
     "certain", "likely", "possible", and "unknown" with cause "unknown". evidence: what in the log shows it, one
     sentence each. source: "log", or "broker log" if the broker's own log gives the reason (then reason has its words,
-    and inferred_cause and inferred_confidence what was inferred from the records). stopped_partition_ms: the sum over
-    the partitions, minimum and maximum; for a group of the consumer protocol it is exact, once all partitions have
-    owners again."""
+    and inferred_cause and inferred_confidence what was inferred from the records). stopped_min_ms, stopped_max_ms: how
+    long a partition was stopped, at least and at most. stopped_partition_ms: the sum over the partitions, minimum and
+    maximum; for a group of the consumer protocol it is exact, once all partitions have owners again. Commits give the
+    maximum, which is null as long as one of the partitions has not been committed before and after the rebalance."""
 
     table: ClassVar[str] = "gold_rebalance"
     from_generation: Int32
@@ -428,7 +429,8 @@ class TimeoutAdviceRow(TableRow):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupDayRow(TableRow):
-    """A group's day (UTC, as its first millisecond), by the records' timestamps."""
+    """A group's day (UTC, as its first millisecond), by the records' timestamps. stopped_partition_ms_max: null if the
+    log gives no bound for one of its rebalances."""
 
     table: ClassVar[str] = "gold_group_day"
     partition: Partition
@@ -440,7 +442,7 @@ class GroupDayRow(TableRow):
     lost_rounds: Int32
     absorbed: Int32
     stopped_partition_ms_min: int
-    stopped_partition_ms_max: int
+    stopped_partition_ms_max: int | None = None
     moved: Int32
     joined: Int32
     left: Int32

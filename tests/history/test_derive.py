@@ -2,6 +2,7 @@
 
 import itertools
 import random
+from collections import Counter
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -101,6 +102,23 @@ def test_of_what_compaction_has_eaten_nothing_is_claimed():
         ("unknown", "unknown", None)
     }
     assert {row["confidence"] for row in tables["gold_event"] if not row["complete"]} <= {"unknown"}
+
+
+@pytest.mark.slow
+def test_a_day_has_a_bound_only_if_each_of_its_rebalances_has_one():
+    tables = {name: table.to_pylist() for name, table in derive(whole_log("plain")).tables.items()}
+    most = {}
+    for row in tables["gold_rebalance"]:
+        if row["members_after"]:
+            most.setdefault((row["group_id"], row["group_type"]), []).append(row["stopped_partition_ms_max"])
+    days = {(row["group_id"], row["group_type"]): row["stopped_partition_ms_max"] for row in tables["gold_group_day"]}
+    assert any(None in each for each in most.values())
+    assert any(None not in each and sum(each) for each in most.values())
+    types = Counter(name for name, _ in {*most, *days})
+    same_type = {key: known for key, known in most.items() if types[key[0]] == 1}
+    assert len(same_type) > 20
+    for key, known in same_type.items():
+        assert days[key] == (None if None in known else sum(known))
 
 
 @pytest.mark.slow

@@ -150,8 +150,7 @@ class ClassicGroupFacts:
             if rebalance is None or rebalance.stopped_max_ms == row.stopped_max_ms:
                 return row
             new = _with_stopped(row, rebalance)
-            longer = (new.stopped_partition_ms_max or 0) - (row.stopped_partition_ms_max or 0)
-            self.days.of(row.timestamp).stopped_partition_ms_max += longer
+            self.days.stopped(row, new)
             return new
 
         self.recent.update(with_bounds)
@@ -415,9 +414,9 @@ def _rebalance_row(
 
 
 def _with_stopped(row: RebalanceRow, rebalance: Rebalance) -> RebalanceRow:
-    low, high, assigned = rebalance.stopped_min_ms, rebalance.stopped_max_ms, row.assigned
+    low, assigned = rebalance.stopped_min_ms, row.assigned
     return replace(
-        row, stopped_min_ms=low, stopped_max_ms=high,
+        row, stopped_min_ms=low, stopped_max_ms=rebalance.stopped_max_ms,
         stopped_partition_ms_min=None if low is None or assigned is None else low * assigned,
-        stopped_partition_ms_max=None if high is None or assigned is None else high * assigned,
+        stopped_partition_ms_max=None if assigned is None else rebalance.stopped_partition_max_ms,
     )  # fmt: skip

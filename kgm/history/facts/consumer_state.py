@@ -173,8 +173,8 @@ class EpochState:
     """epoch: of the group, None before its first record. metadata_hash, topics_hash: of its topics with that epoch, and
     of the topics that brokers before 4.1 write. assigned_epoch: of the last target assignment. lagging: the members
     that do not yet have what that gives them. whole: no record is missing since the group was created. heard_at: the
-    time of the last record. listing: None in a group that an older kgm stored. leader_epoch: of the last record that has
-    one; led_since: the time of the first record with a higher one than before it, 0 if there was none."""
+    time of the last record. listing: None in a group that an older kgm stored. leader_epoch: of the last record that
+    has one; led_since: the time of the first record with another one than before it, 0 if there was none."""
 
     epoch: int | None = None
     metadata_hash: int | None = field(default=None, metadata=json_name("hash"))

@@ -1,6 +1,7 @@
 """A group's days: a row of `gold_group_day` for each UTC day on which the group has records."""
 
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from kgm.history.row_parts import CauseCount, GroupKey
 from kgm.history.row_tables import RowCollector
@@ -11,13 +12,15 @@ DAY_MS = 86_400_000
 
 @dataclass(slots=True, kw_only=True)
 class DayTotals:
-    """One day. causes: how many rebalances had each cause; sizes: how often the group had each number of members."""
+    """One day. causes: how many rebalances had each cause; sizes: how often the group had each number of members;
+    unbounded: how many rebalances were `is_unbounded`."""
 
     rebalances: int = 0
     lost_rounds: int = 0
     absorbed: int = 0
     stopped_partition_ms_min: int = 0
     stopped_partition_ms_max: int = 0
+    unbounded: int = 0
     moved: int = 0
     joined: int = 0
     left: int = 0
@@ -62,6 +65,13 @@ class DailyTotals:
         day.replaced += row.replaced or 0
         day.stopped_partition_ms_min += row.stopped_partition_ms_min or 0
         day.stopped_partition_ms_max += row.stopped_partition_ms_max or 0
+        day.unbounded += is_unbounded(row)
+
+    def stopped(self, before: RebalanceRow, after: RebalanceRow) -> None:
+        """Later records showed how long a rebalance stopped the group at most."""
+        day = self.of(before.timestamp)
+        day.stopped_partition_ms_max += (after.stopped_partition_ms_max or 0) - (before.stopped_partition_ms_max or 0)
+        day.unbounded += is_unbounded(after) - is_unbounded(before)
 
     def add_absorbed(self, timestamp: int, count: int) -> None:
         """Add bounces that caused no rebalance."""
@@ -94,12 +104,24 @@ class DailyTotals:
             GroupDayRow(
                 **self.group.columns, day=day, rebalances=totals.rebalances, lost_rounds=totals.lost_rounds,
                 absorbed=totals.absorbed, stopped_partition_ms_min=totals.stopped_partition_ms_min,
-                stopped_partition_ms_max=totals.stopped_partition_ms_max, moved=totals.moved, joined=totals.joined,
-                left=totals.left, replaced=totals.replaced,
+                stopped_partition_ms_max=None if totals.unbounded else totals.stopped_partition_ms_max,
+                moved=totals.moved, joined=totals.joined, left=totals.left, replaced=totals.replaced,
                 causes=tuple(CauseCount(cause=cause, count=n) for cause, n in sorted(totals.causes.items()) if n),
                 members_p50=_median(sizes), members_max=sizes[-1][0] if sizes else None,
             )
         )  # fmt: skip
+
+
+class _Stopped(Protocol):
+    @property
+    def stopped_partition_ms_max(self) -> int | None: ...
+    @property
+    def members_after(self) -> int | None: ...
+
+
+def is_unbounded(row: _Stopped) -> bool:
+    """Whether nothing shows how long a rebalance stopped the group at most. One that leaves it empty stops nobody."""
+    return row.stopped_partition_ms_max is None and row.members_after != 0
 
 
 def _median(sizes: list[tuple[int, int]]) -> int | None:

@@ -144,10 +144,11 @@ class Rebalance:
     """From one generation to another, ended by the snapshot at `offset`, or by the group becoming empty.
 
     lost_rounds: generations in between that never got an assignment (a flapping group has many); None if the window is
-    not complete. moved, kept: partitions assigned before and after, to another identity or to the same. stopped_min_ms:
-    the sync phase, in which no member consumes. stopped_max_ms: the shortest time between two commits of one partition
-    around it. Both are None if the log does not show them, and for assignors that are not known to be eager: not every
-    member stops for those."""
+    not complete. moved, kept: partitions assigned before and after, to another identity or to the same. assigned:
+    partitions assigned after it; None if an older kgm stored it. stopped_min_ms: the sync phase, in which no member
+    consumes; None if the log does not show it, and for assignors that are not known to be eager: not every member stops
+    for those. bounded: of how many partitions the commits show how long they were stopped at most, the time between the
+    last commit before and the first one after it. longest_ms, total_ms: the longest of these times, and their sum."""
 
     offset: int
     timestamp: int
@@ -157,8 +158,25 @@ class Rebalance:
     moved: int
     kept: int
     stopped_min_ms: int | None
-    stopped_max_ms: int | None
     complete: bool
+    assigned: int | None = None
+    bounded: int = 0
+    longest_ms: int = 0
+    total_ms: int = 0
+
+    @property
+    def stopped_max_ms(self) -> int | None:
+        """How long any partition was stopped at most; None if the commits do not show it for each of them."""
+        return self.longest_ms if self._is_bounded else None
+
+    @property
+    def stopped_partition_max_ms(self) -> int | None:
+        """How long partitions were stopped at most, summed over them; None as for `stopped_max_ms`."""
+        return self.total_ms if self._is_bounded else None
+
+    @property
+    def _is_bounded(self) -> bool:
+        return self.bounded > 0 and self.bounded == self.assigned
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,14 +196,15 @@ def can_be_timed(snapshot: Snapshot) -> bool:
 
 
 def timed(rebalance: Rebalance, gap: int) -> Rebalance:
-    """The rebalance, given that a partition was committed before and after it, `gap` ms apart."""
+    """The rebalance, given that one more of its partitions was committed before and after it, `gap` ms apart."""
     # Clocks of two coordinators can differ, and a clock can be set back: then the two commits show nothing.
     if gap < 0:
         return rebalance
     most = max(gap, rebalance.stopped_min_ms or 0)
-    if rebalance.stopped_max_ms is not None and rebalance.stopped_max_ms <= most:
-        return rebalance
-    return replace(rebalance, stopped_max_ms=most)
+    return replace(
+        rebalance, bounded=rebalance.bounded + 1, longest_ms=max(rebalance.longest_ms, most),
+        total_ms=rebalance.total_ms + most,
+    )  # fmt: skip
 
 
 class Difference(NamedTuple):
@@ -316,7 +335,8 @@ def rebalance_between(previous: Snapshot, snapshot: Snapshot, difference: Differ
         to_generation=snapshot.generation,
         lost_rounds=snapshot.generation - previous.generation - 1 if complete else None,
         moved=len(both) - stayed, kept=stayed + difference.kept,
-        stopped_min_ms=snapshot.sync_ms if snapshot.protocol in EAGER else None, stopped_max_ms=None, complete=complete,
+        stopped_min_ms=snapshot.sync_ms if snapshot.protocol in EAGER else None, complete=complete,
+        assigned=len(after) + difference.kept,
     )  # fmt: skip
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from kgm.history.facts.daily_totals import is_unbounded
 from kgm.history.row_parts import CauseCount, Who
 from kgm.history.rows import RebalanceRow, TableRow
 from kgm.operations.history.gaps import incomplete_groups
@@ -30,6 +31,7 @@ class ChurnRebalance(TableRow):
     who: tuple[Who, ...]
     moved: int | None
     lost_rounds: int | None
+    members_after: int | None
     stopped_partition_ms_min: int | None
     stopped_partition_ms_max: int | None
 
@@ -45,8 +47,9 @@ class _Restart(TableRow):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupChurn:
     """How much a group rebalances. per_hour: from its first rebalance to its last; None if that time is too short to be
-    meaningful. stopped_partition_ms: time without a consumer, summed over partitions, as far as the log bounds it.
-    absorbed: how many restarts of static members caused no rebalance."""
+    meaningful. stopped_partition_ms: time without a consumer, summed over partitions, as far as the log bounds it; the
+    maximum is None if it gives none for one of the rebalances. absorbed: how many restarts of static members caused no
+    rebalance."""
 
     group_id: str
     group_type: str | None
@@ -127,7 +130,10 @@ def _group(group_id: str, rows: _Rows, absorbed: int) -> GroupChurn:
         first_ms=first, last_ms=last, causes=_counts(Counter(row.cause for row in rows)),
         lost_rounds=sum(row.lost_rounds or 0 for row in rows), moved=sum(row.moved or 0 for row in rows),
         stopped_partition_ms_min=_sum(row.stopped_partition_ms_min for row in rows),
-        stopped_partition_ms_max=_sum(row.stopped_partition_ms_max for row in rows), absorbed=absorbed,
+        stopped_partition_ms_max=None if any(map(is_unbounded, rows)) else _sum(
+            row.stopped_partition_ms_max for row in rows
+        ),
+        absorbed=absorbed,
     )  # fmt: skip
 
 

@@ -96,6 +96,10 @@ def test_other_questions(history):
     churn = rank_churn(history, match="billing")
     assert [(each.group_id, each.rebalances, each.absorbed) for each in churn.groups] == [("billing", 6, 8)]
     assert churn.culprits[0].rebalances >= churn.culprits[-1].rebalances
+    # Some of its partitions were never committed: nothing bounds for how long they had no consumer.
+    (billing,) = churn.groups
+    assert (billing.stopped_partition_ms_min or 0) > 0
+    assert billing.stopped_partition_ms_max is None
     found = tenures_and_events(history, "billing")
     assert {row.seat for row in found.tenures} >= {"billing-0", "billing-1"}
     assert sum(row.event == "absorbed-bounce" for row in found.events) == 8

@@ -62,7 +62,7 @@ def _shortened(moves: tuple[Move, ...]) -> list[Move]:
 def _stopped(one: RebalanceRow) -> str:
     text = stopped_text(one)
     if text is None:
-        return "not known: no partition was committed before and after it, or not all members had to stop"
+        return "not known: not every partition was committed before and after it, or not all members had to stop"
     total = stopped_partitions_text(one) if one.group_type == "classic" else None
     sync = "" if one.sync_ms is None else f"; {show_duration(one.sync_ms)} from the last join to the assignment"
     return f"{text}{sync}" + (f"; {total} total over partitions" if total else "")
