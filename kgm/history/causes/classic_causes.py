@@ -105,13 +105,26 @@ def departure(missing: MissingMember, at: int) -> Departure:
             why = f"{what} {ago} before, so its session timeout of {seconds(session)} had not passed"
             if static:
                 return static_departure(missing, at - since, why, missed=_missed(missing, at))
-            return missing.departed(Cause.LEAVE, Confidence.LIKELY, f"{why}: it left")
+            return _left(missing, at - since, f"{why}: it left")
     if missing.last_commit is not None:
         return _silent(missing, at - missing.last_commit)
     if static:
         why = "it never committed: its session expired, or it was removed, or it left when it was closed"
         return missing.departed(Cause.SESSION_EXPIRY, Confidence.POSSIBLE, why)
     return missing.departed(Cause.DEPARTURE, Confidence.POSSIBLE, "it never committed, so nothing shows how it left")
+
+
+def _left(missing: MissingMember, silence: int, why: str) -> Departure:
+    """How a dynamic member left whose session had not expired. A silence that is shorter than the session and about as
+    long as max.poll.interval.ms is what a member shows that does not poll."""
+    most, cadence = missing.change.member.record.rebalance_timeout, missing.cadence_ms
+    if most <= 0 or silence < most - _SLACK_MS:
+        return missing.departed(Cause.LEAVE, Confidence.LIKELY, why)
+    regular = cadence is not None and _OFTEN * cadence <= silence
+    slack = HEARTBEAT_MS + _SLACK_MS + (2 * cadence if cadence is not None and regular else 0)
+    either = f"its max.poll.interval.ms is {seconds(most)}, after which it leaves by itself; or it was closed then"
+    cause = Cause.MAX_POLL if regular and silence <= most + slack else Cause.LEAVE
+    return missing.departed(cause, Confidence.POSSIBLE, f"{why}; {either}")
 
 
 def _missed(missing: MissingMember, at: int) -> bool:

@@ -109,6 +109,35 @@ def test_a_session_that_started_again_in_the_consumer_protocol(
     assert verdict(consumer_departure(missing, AT, replace(absence, led_since=AT - 315_000), session)) == expected
 
 
+@pytest.mark.parametrize(
+    ("silence_ms", "cadence_ms", "instance_id", "expected"),
+    [
+        (25_000, 1_000, None, LEFT),
+        (30_500, 1_000, None, (Cause.MAX_POLL, Confidence.POSSIBLE)),
+        (33_000, 1_000, None, (Cause.MAX_POLL, Confidence.POSSIBLE)),
+        # Too long after the interval, or too few commits to be missed: it may have been closed as well.
+        (42_000, 1_000, None, (Cause.LEAVE, Confidence.POSSIBLE)),
+        (30_500, None, None, (Cause.LEAVE, Confidence.POSSIBLE)),
+        (30_500, 20_000, None, (Cause.LEAVE, Confidence.POSSIBLE)),
+        # A static member does not leave by itself.
+        (30_500, 1_000, "i", (Cause.REMOVAL, Confidence.LIKELY)),
+    ],
+)
+def test_a_poll_interval_that_is_shorter_than_the_session(silence_ms, cadence_ms, instance_id, expected):
+    """The session of a member that does not poll goes on, and the client leaves."""
+    missing = gone(silence_ms, cadence_ms=cadence_ms, max_poll_ms=30_000, instance_id=instance_id)
+    departed = departure(missing, AT)
+    assert verdict(departed) == expected
+    assert ("max.poll.interval.ms is 30 s" in departed.evidence) == (
+        expected[1] is Confidence.POSSIBLE and instance_id is None
+    )
+
+
+def test_a_member_that_had_just_joined_left_before_its_poll_interval():
+    missing = replace(gone(50_000, cadence_ms=1_000, max_poll_ms=30_000), joined=AT - 5_000)
+    assert verdict(departure(missing, AT)) == LEFT
+
+
 @pytest.mark.parametrize("transactional", [False, True])
 def test_which_commits_are_in_transactions(transactional):
     row = {

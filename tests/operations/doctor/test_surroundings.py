@@ -57,6 +57,14 @@ def test_a_member_that_went_after_a_silence_as_long_as_its_poll_interval():
     assert one.evidence[0].endswith("; a-2 has joined since with the same client id, from the same host")
 
 
+def test_a_poll_interval_that_is_shorter_than_the_session():
+    """The session of the member goes on while it does not poll."""
+    longer = replace(BEFORE, group=replace(BEFORE.group, session_timeout_ms=2 * POLL_MS))
+    (one,) = polls([longer, AFTER], commits(GONE_MS - POLL_MS - 500))
+    assert one.about == ("a",)
+    assert "its max.poll.interval.ms is 20 s" in one.evidence[0]
+
+
 @pytest.mark.parametrize(
     "read",
     [
