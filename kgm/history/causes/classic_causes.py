@@ -26,6 +26,7 @@ from kgm.history.causes.verdict import (
     ReturnedMember,
     Verdict,
     departed_who,
+    doubted,
     joined_verdict,
     member_who,
     partitions_text,
@@ -85,6 +86,10 @@ class RebalanceContext:
 
 def departure(missing: MissingMember, at: int) -> Departure:
     """How a member left that was gone no later than `at`, in ms (the end of the join phase)."""
+    return doubted(_departure(missing, at))
+
+
+def _departure(missing: MissingMember, at: int) -> Departure:
     record = missing.change.member.record
     session = record.session_timeout
     static = record.group_instance_id is not None

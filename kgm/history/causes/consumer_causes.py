@@ -13,6 +13,7 @@ from kgm.history.causes.verdict import (
     MissingMember,
     Verdict,
     departed_who,
+    doubted,
     joined_verdict,
     resubscribed_verdict,
     seconds,
@@ -94,15 +95,20 @@ class ConsumerAbsence:
 
     def session_bounds(self, missing: MissingMember, at: int) -> tuple[int, int] | None:
         """The bounds in ms of the session timeout, assuming that the member's session expired at time `at`; None if it
-        was not silent for longer than members that leave are, or commits too rarely to tell, or if its session may have
-        started again meanwhile."""
+        was not silent for longer than members that leave are, or commits too rarely to tell, or with all others, or if
+        its session may have started again meanwhile."""
         silence = self.silence(missing, at)
         if self.together or silence < 0 or self.is_loaded_since(at - silence):
             return None
         if self.away is not None:
             return silence, silence + CONSUMER_HEARTBEAT_MS
         cadence = missing.cadence_ms
-        if cadence is None or missing.last_commit is None or silence < _MISSED * cadence + _SLACK_MS // 2:
+        if (
+            missing.in_lull
+            or cadence is None
+            or missing.last_commit is None
+            or silence < _MISSED * cadence + _SLACK_MS // 2
+        ):
             return None
         return silence - cadence, silence + CONSUMER_HEARTBEAT_MS
 
@@ -140,7 +146,7 @@ def _with_session(missing: MissingMember, at: int, absence: ConsumerAbsence, ses
         why = f"it did not revoke partitions for {seconds(at - asked)}, and {session.text}"
         return missing.departed(Cause.MAX_POLL, Confidence.LIKELY, f"{why}: it sent heartbeats, and did not poll")
     silence = absence.silence(missing, at)
-    found = _silent(missing, silence, session) if absence.away is None else _away(missing, silence, session)
+    found = doubted(_silent(missing, silence, session)) if absence.away is None else _away(missing, silence, session)
     if found.cause is Cause.SESSION_EXPIRY and absence.is_loaded_since(at - silence):
         # A member that was removed before its session was over was silent for as long.
         evidence = f"{found.evidence}; {_AGAIN}: it may also have been removed, or have left"

@@ -1,7 +1,7 @@
 """The verdict about a rebalance: its cause, how certain that is, who is involved, and the evidence."""
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from kgm.history.causes.libraries import leaves_when_closed
@@ -104,8 +104,9 @@ class MissingMember:
     them; cadence_ms: the average time between its commits; each is None if there were no commits, or too few. joined:
     when the last join phase with it ended, which is when the coordinator starts the sessions of all members; None if no
     record shows it. in_transaction: whether the last commit was part of a transaction, which extends no session.
-    coordinator_moved: whether another coordinator has loaded the group since, which starts all sessions again. library:
-    the client library that it seems to use; None if that was not looked up."""
+    coordinator_moved: whether another coordinator has loaded the group since, which starts all sessions again. in_lull:
+    whether the other members have not committed since either, although they did before. library: the client library
+    that it seems to use; None if that was not looked up."""
 
     change: MemberChange
     last_commit: int | None
@@ -113,6 +114,7 @@ class MissingMember:
     joined: int | None = None
     in_transaction: bool = False
     coordinator_moved: bool = False
+    in_lull: bool = False
     library: ClientLibrary | None = None
 
     def departed(self, cause: Cause, confidence: Confidence, why: str) -> "Departure":
@@ -129,6 +131,19 @@ class Departure:
     cause: Cause
     confidence: Confidence
     evidence: str
+
+
+#: How a member left that was silent, judging by its commits.
+_SILENT = frozenset((Cause.SESSION_EXPIRY, Cause.REMOVAL, Cause.MAX_POLL))
+
+
+def doubted(found: Departure) -> Departure:
+    """A departure that was judged by missing commits: at most possible if those of the other members are missing,
+    too."""
+    if not found.missing.in_lull or found.cause not in _SILENT:
+        return found
+    evidence = f"{found.evidence}; nobody in the group committed in that time, so its silence shows nothing"
+    return replace(found, confidence=weakest(found.confidence, Confidence.POSSIBLE), evidence=evidence)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -265,7 +265,7 @@ class ClassicGroupFacts:
         is_asked = returned_at is not None or any(each.member.record.group_instance_id is not None for each in left)
         libraries = libraries_of(self.group.group_id, self.previous) if is_asked else {}
         departures = [
-            departure(self._missing(each, libraries.get(each.identity), coordinator_moved=coordinator_moved), at)
+            departure(self._missing(each, at, libraries.get(each.identity), coordinator_moved=coordinator_moved), at)
             for each in left
         ]
         back, final = self._returned(changes, departures, at)
@@ -306,15 +306,17 @@ class ClassicGroupFacts:
         return row.from_timestamp if row is not None and has_returned else None
 
     def _missing(
-        self, change: MemberChange, library: ClientLibrary | None, *, coordinator_moved: bool
+        self, change: MemberChange, at: int, library: ClientLibrary | None, *, coordinator_moved: bool
     ) -> MissingMember:
         places = _partitions(self.previous, change.identity)
+        owned = {} if self.previous is None else self.previous.owners
+        others = [place for place, identity in owned.items() if identity != change.identity]
         joined = None if self.previous is None else self.previous.state_timestamp
         return MissingMember(
             change=change, last_commit=self.commits.last(places), cadence_ms=self.commits.cadence(places),
             joined=None if joined is None or joined < 0 else joined,
             in_transaction=self.commits.last_is_in_transaction(places), coordinator_moved=coordinator_moved,
-            library=library,
+            in_lull=self.commits.is_lull(places, others, at), library=library,
         )  # fmt: skip
 
     def _returned(

@@ -15,6 +15,8 @@ from kgm.history.reconstruct.classic_snapshots import TopicPartition
 _Integers = npt.NDArray[np.int64]
 #: With fewer commits than this, the time between them means nothing.
 _LEAST_FOR_CADENCE = 3
+#: Members that stop for want of records commit for the last time within two of their commits, and this time.
+_TOGETHER_MS = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +131,15 @@ class CommitTimes:
         """Whether the last commit of the partitions was part of a transaction."""
         newest = max((self._times[place] for place in places if place in self._times), key=_last, default=[0, 0, 0, 0])
         return newest[3:] == [1]
+
+    def is_lull(self, mine: Collection[TopicPartition], others: Collection[TopicPartition], at: int) -> bool:
+        """Whether the other partitions, too, were not committed any more since about the last commit of `mine`, until
+        the time `at` in ms, although commits of them were due: as if there was nothing to consume."""
+        last, others_last, cadence = self.last(mine), self.last(others), self.cadence(others)
+        if last is None or others_last is None or cadence is None:
+            return False
+        due = 2 * cadence + _TOGETHER_MS
+        return at - others_last > due and others_last - last <= due
 
     def cadence(self, places: Iterable[TopicPartition]) -> int | None:
         """The average time between commits, in ms, for the partition with the most commits."""

@@ -197,7 +197,7 @@ class ConsumerGroupFacts:
                 LeavingMember(
                     member_id=member_id, record=record, member=old, last_commit=last, cadence_ms=cadence,
                     partitions=len(owned), session=at_departure(self._session(old), state.sessions.session()),
-                    led_since=state.group.led_since,
+                    led_since=state.group.led_since, in_lull=ownership.is_lull(owned, state.others(member_id), record),
                 )
             )  # fmt: skip
             ownership.gone(member_id, record, state.generation)

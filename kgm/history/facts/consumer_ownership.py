@@ -41,6 +41,15 @@ class ConsumerOwnership:
         named = list(self._named(places, offset))
         return self.commits.last(named), self.commits.cadence(named)
 
+    def is_lull(
+        self, mine: Sequence[TopicIdPartition], others: Sequence[TopicIdPartition], record: GroupRecord
+    ) -> bool:
+        """Whether nobody has committed since about the last commit of `mine`: see `CommitTimes.is_lull`."""
+        offset = record.offset
+        return self.commits.is_lull(
+            list(self._named(mine, offset)), list(self._named(others, offset)), record.timestamp
+        )
+
     def _named(self, places: Sequence[TopicIdPartition], offset: int) -> Iterator[TopicPartition]:
         for topic, number in places:
             name = self.names(topic, offset)

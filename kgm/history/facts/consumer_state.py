@@ -103,7 +103,8 @@ class CurrentAssignment:
 class LeavingMember:
     """A member whose records were deleted. It left, unless another member id takes over its instance id at the same
     time. last_commit, cadence_ms: as in `verdict.MissingMember`; partitions: how many it had; together: whether other
-    members left at the same time; session: the session timeout as known then; led_since: as in `ConsumerAbsence`."""
+    members left at the same time; session: the session timeout as known then; led_since: as in `ConsumerAbsence`;
+    in_lull: as in `MissingMember`."""
 
     member_id: str
     record: GroupRecord = field(metadata=json_name("at"))
@@ -114,6 +115,7 @@ class LeavingMember:
     together: bool = False
     session: SessionTimeout | None = None
     led_since: int = 0
+    in_lull: bool = False
 
     @property
     def absence(self) -> ConsumerAbsence:
@@ -131,7 +133,10 @@ class LeavingMember:
             library = recognise_by_ids(
                 self.record.group_id, self.member.client_id or "", self.member_id, "consumer", is_static=True
             )
-        return MissingMember(change=change, last_commit=self.last_commit, cadence_ms=self.cadence_ms, library=library)
+        return MissingMember(
+            change=change, last_commit=self.last_commit, cadence_ms=self.cadence_ms, in_lull=self.in_lull,
+            library=library,
+        )  # fmt: skip
 
 
 @dataclass(slots=True, kw_only=True)
@@ -268,6 +273,10 @@ class ConsumerGroupState:
         """The broker puts a member into the same place again, with another current assignment."""
         if self.group.listing is not None and member_id in self.members:
             self.group.listing.put_again(len(self.members))
+
+    def others(self, member_id: str) -> list[TopicIdPartition]:
+        """What the members other than this one could be consuming."""
+        return [place for name, one in self.current.items() if name != member_id for place in one.owned()]
 
     def forget(self, member_id: str) -> None:
         """A member's record was deleted, and its current and target assignments with it."""

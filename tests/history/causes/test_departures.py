@@ -7,13 +7,15 @@ import pytest
 
 from kgm.history.causes.classic_causes import departure
 from kgm.history.causes.consumer_causes import ConsumerAbsence, consumer_departure
-from kgm.history.causes.session_timeouts import SessionSource, SessionTimeout, at_departure
+from kgm.history.causes.session_timeouts import GivenSessions, SessionSource, SessionTimeout, at_departure
 from kgm.history.causes.verdict import Cause, Confidence, MissingMember
 from kgm.history.derive import derive
 from kgm.history.facts.commit_windows import CommitTimes, commit_windows
 from kgm.history.reconstruct.classic_snapshots import ChangeKind, MemberChange, SnapshotMember
 from kgm.history.schema import SILVER_COMMIT
 from kgm.records.messages.group_metadata_value import MemberMetadata
+from tests.history.truth.consumer_lives import ConsumerWorld
+from tests.history.truth.lives import World
 from tests.history.truth.test_cut_logs import classic_world, rebalances
 
 AT = 1_700_000_000_000
@@ -287,3 +289,39 @@ def test_how_a_member_left_is_not_certain_because_the_group_is_empty():
     ]  # fmt: skip
     assert (departure_of["end_cause"], departure_of["end_confidence"]) == ("session-expiry", "likely")
     assert rebalances(raw)[-1] == ("all-gone", "likely", ["static"])
+
+
+def _world(consumer):
+    """A world that commits every second, with a session timeout of 30 s and partitions for two members."""
+    worlds = map(ConsumerWorld if consumer else World, range(500))
+    usual = (each for each in worlds if each.traffic and not each.cooperative and each.partitions["orders"] > 2)
+    return next(each for each in usual if (each.session, each.cadence) == (30_000, 1_000))
+
+
+@pytest.mark.parametrize("consumer", [False, True])
+@pytest.mark.parametrize(("instance_id", "silence_ms"), [("i", 20_000), (None, 31_000)])
+def test_a_member_that_left_while_there_was_nothing_to_consume_is_not_called_dead(consumer, instance_id, silence_ms):
+    """It was closed, after a time in which nobody committed, or only the others did."""
+    ends = []
+    for is_lull in (False, True):
+        world = _world(consumer)
+        last = world.client(world, "last", instance_id, ["orders"])
+        world.clients = [world.client(world, "keeper", None, ["orders"]), last]
+        for client in world.clients:
+            client.start()
+            world.run(10_000)
+        world.run(30_000)
+        if is_lull:
+            world.traffic = False
+        else:
+            last.commit = lambda: None
+        world.run(silence_ms)
+        last.close(leaves=True)
+        world.run(10_000)
+        tables = derive(world.log.raw(), session_of_group=GivenSessions(default_ms=world.session)).tables
+        (end,) = [row for row in tables["silver_seat"].to_pylist() if row["end_cause"] not in (None, "replaced")]
+        said = [line for row in tables["gold_rebalance"].to_pylist() for line in row["evidence"] if " is gone;" in line]
+        assert ("nobody in the group committed in that time" in said[-1]) == is_lull
+        ends.append((end["end_cause"], end["end_confidence"]))
+    cause = "admin-removal" if instance_id else "session-expiry"
+    assert ends == [(cause, "likely"), (cause, "possible")]
