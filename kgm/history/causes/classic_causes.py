@@ -230,7 +230,8 @@ def _changed_members(context: RebalanceContext) -> Verdict:
             parts.append(came if context.whole else _maybe_before(came))
         parts += _departure_verdicts(departures)
     if resubscribed:
-        parts.append(resubscribed_verdict(resubscribed))
+        stayed = context.previous.members.keys() & context.snapshot.members.keys()
+        parts.append(resubscribed_verdict(resubscribed, len(stayed)))
     if context.converted:
         parts.append(_converted())
     if context.returned and not is_dated:

@@ -52,7 +52,7 @@ class EpochContext:
     known) and now. regex, assignor: whether a regular expression was resolved again, or a member asked for another
     assignor. known: no record is missing since the group was created; broken: records are missing since the previous
     epoch. unseen_left: a member left of which the log has no other record. coordinator_moved: whether the leader epoch
-    rose since the previous epoch."""
+    rose since the previous epoch. stayed: how many members were there before and after."""
 
     joined: Sequence[MemberChange]
     returned: Sequence[ReturnedConsumer]
@@ -67,6 +67,7 @@ class EpochContext:
     broken: bool
     unseen_left: bool = False
     coordinator_moved: bool = False
+    stayed: int = 0
     #: Whether it is a streams group (KIP-1071): its members' subscription is their topology.
     has_topology: bool = False
 
@@ -274,8 +275,11 @@ def _parts(context: EpochContext) -> list[Verdict]:
         people = (departed_who(each),)
         parts.append(Verdict(each.cause, each.confidence, people, (each.evidence,)))
     if context.resubscribed:
-        described = topology_verdict if context.has_topology else resubscribed_verdict
-        parts.append(described(context.resubscribed))
+        parts.append(
+            topology_verdict(context.resubscribed)
+            if context.has_topology
+            else resubscribed_verdict(context.resubscribed, context.stayed)
+        )
     return parts or [_same_members(context)]
 
 

@@ -222,10 +222,28 @@ def joined_verdict(joined: Sequence[MemberChange], returning: Collection[str] = 
     return Verdict(Cause.JOIN, sure, tuple(who(each) for each in joined), lines)
 
 
-def resubscribed_verdict(changes: Sequence[MemberChange]) -> Verdict:
-    """The verdict about members that subscribe to other topics than before."""
+def resubscribed_verdict(changes: Sequence[MemberChange], stayed: int) -> Verdict:
+    """The verdict about members that subscribe to other topics than before. stayed: how many members were there before
+    and after. If all of them dropped or added the same topics, the topics may be the reason: clients drop topics that
+    are deleted, and those with a pattern add what is created."""
     lines = tuple(f"{each.identity} subscribes to other topics" for each in changes[:SHOWN])
-    return Verdict(Cause.SUBSCRIPTION, Confidence.CERTAIN, tuple(who(each) for each in changes), lines)
+    sure = Confidence.CERTAIN
+    dropped, added = _same_topics(changes) if len(changes) == stayed else (frozenset(), frozenset())
+    if bool(dropped) != bool(added):
+        did, what = ("dropped", "deleted") if dropped else ("added", "created")
+        names = ", ".join(sorted(dropped or added)[:SHOWN])
+        lines = (*lines, f"all members {did} the same topics, which may have been {what}: {names}")
+        sure = Confidence.LIKELY
+    return Verdict(Cause.SUBSCRIPTION, sure, tuple(who(each) for each in changes), lines)
+
+
+def _same_topics(changes: Sequence[MemberChange]) -> tuple[frozenset[str], frozenset[str]]:
+    """The topics (dropped, added) by each of the members; none if they differ, or are not known."""
+    pairs = set()
+    for each in changes:
+        old, new = each.old_topics, each.member.topics
+        pairs.add((frozenset[str](), frozenset[str]()) if old is None or new is None else (old - new, new - old))
+    return pairs.pop() if len(pairs) == 1 else (frozenset(), frozenset())
 
 
 def topology_verdict(changes: Sequence[MemberChange]) -> Verdict:

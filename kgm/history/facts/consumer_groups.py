@@ -170,6 +170,7 @@ class ConsumerGroupFacts:
             away_since=None if old is None else old.away_since,
             unrevoked_since=None if old is None else old.unrevoked_since,
             listed_offset=record.offset if old is None else old.listed_offset,
+            topics_before=None if old is None else old.topics,
         )  # fmt: skip
         self._state.members[member_id] = new
         if is_listed_again:
@@ -299,7 +300,7 @@ class ConsumerGroupFacts:
         return MemberChange(
             offset=record.offset, timestamp=record.timestamp, generation=self._state.generation, kind=kind,
             member=SnapshotMember(metadata, frozenset(member.topics), None), old_member_id=old,
-            absorbed=True if old is not None else None, complete=self._complete,
+            absorbed=True if old is not None else None, complete=self._complete, old_topics=member.old_topics,
         )  # fmt: skip
 
     def _session(self, member: LoggedMember) -> SessionTimeout | None:
@@ -388,6 +389,7 @@ class ConsumerGroupFacts:
                 known=self._state.group.whole, broken=pending.broken,
                 unseen_left=pending.unseen_left_at == record.timestamp,
                 has_topology=self.group.group_type == STREAMS, coordinator_moved=pending.moved,
+                stayed=len(self._state.members) - len(joined),
             )
         )  # fmt: skip
         row = self._rebalance_row(record, verdict, old, joined=len(joined), left=len(left))

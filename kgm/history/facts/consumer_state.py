@@ -68,7 +68,7 @@ class LoggedMember:
     """A member according to its own record. classic_session_ms: the session timeout of a member that uses the classic
     protocol, None for other members; heard_at: the time of its last record; away_since, unrevoked_since: since when it
     has been away, or has had partitions to revoke. listed_offset: the record with which it joined, None for a member
-    that an older kgm stored."""
+    that an older kgm stored; topics_before: of its record before this one, None if there was none."""
 
     instance_id: str | None = field(metadata=json_name("instance"))
     client_id: str
@@ -83,6 +83,12 @@ class LoggedMember:
     away_since: int | None = field(metadata=json_name("away"))
     unrevoked_since: int | None = field(metadata=json_name("unrevoked"))
     listed_offset: int | None = field(default=None, metadata=json_name("listed"))
+    topics_before: list[str] | None = field(default=None, metadata=json_name("before"))
+
+    @property
+    def old_topics(self) -> frozenset[str] | None:
+        """`topics_before` as a set."""
+        return None if self.topics_before is None else frozenset(self.topics_before)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

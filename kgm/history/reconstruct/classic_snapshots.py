@@ -122,7 +122,8 @@ class Snapshot:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberChange:
     """How one member changed up to the snapshot at `offset`. absorbed: for REPLACED, whether it caused no rebalance;
-    None if the window is not complete, and for the other kinds."""
+    None if the window is not complete, and for the other kinds. old_topics: for RESUBSCRIBED, what the member
+    subscribed to before; None if that is not known."""
 
     offset: int
     timestamp: int
@@ -132,6 +133,7 @@ class MemberChange:
     old_member_id: str | None
     absorbed: bool | None
     complete: bool
+    old_topics: frozenset[str] | None = None
 
     @property
     def identity(self) -> str:
@@ -301,12 +303,18 @@ def changes_between(previous: Snapshot, snapshot: Snapshot, difference: Differen
     the snapshot."""
 
     def change(
-        kind: ChangeKind, member: SnapshotMember, old: str | None = None, *, absorbed: bool = False
+        kind: ChangeKind,
+        member: SnapshotMember,
+        old: str | None = None,
+        *,
+        absorbed: bool = False,
+        old_topics: frozenset[str] | None = None,
     ) -> MemberChange:
         known = kind is ChangeKind.REPLACED and snapshot.complete
         return MemberChange(
             offset=snapshot.offset, timestamp=snapshot.timestamp, generation=snapshot.generation, kind=kind,
             member=member, old_member_id=old, absorbed=absorbed if known else None, complete=snapshot.complete,
+            old_topics=old_topics,
         )  # fmt: skip
 
     for identity, member in difference.before.items():
@@ -321,7 +329,7 @@ def changes_between(previous: Snapshot, snapshot: Snapshot, difference: Differen
             absorbed = snapshot.generation == previous.generation
             yield change(ChangeKind.REPLACED, member, old.record.member_id, absorbed=absorbed)
         if None not in (old.topics, member.topics) and old.topics != member.topics:
-            yield change(ChangeKind.RESUBSCRIBED, member)
+            yield change(ChangeKind.RESUBSCRIBED, member, old_topics=old.topics)
 
 
 def rebalance_between(previous: Snapshot, snapshot: Snapshot, difference: Difference) -> Rebalance:
