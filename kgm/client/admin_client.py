@@ -6,7 +6,7 @@ results. A request that changes a group (`send_change`) is sent once: the caller
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
@@ -22,7 +22,7 @@ from kgm.client.failures import (
 )
 from kgm.client.group_listing import ListedGroup, Listing
 from kgm.client.offset_reader import OffsetReader
-from kgm.client.requests import GroupDescription, Offsets
+from kgm.client.requests import GroupDescription, GroupSettings, Offsets
 from kgm.client.snapshots import brief_group, group_without_offsets, members_snapshot, snapshot, used_topics
 from kgm.client.transport.bootstrap import parse_bootstrap
 from kgm.client.transport.brokers import TAKEOVER_S, BrokerNode, Brokers
@@ -370,15 +370,33 @@ class AdminClient:
         if not group_ids:
             return {}
 
-        def ask(connection: BrokerConnection) -> dict[str, int]:
-            if not connection.supports(ApiKey.DESCRIBE_CONFIGS):
-                return {}
-            return requests.fetch_session_timeouts(connection, group_ids, deadline)
+        name = "consumer.session.timeout.ms"
+
+        def ask(connection: BrokerConnection) -> dict[str, GroupSettings | KgmError]:
+            is_supported = connection.supports(ApiKey.DESCRIBE_CONFIGS)
+            return requests.fetch_group_settings(connection, group_ids, [name], deadline) if is_supported else {}
 
         try:
-            return self.brokers.on_any(ask, deadline)
+            answers = self.brokers.on_any(ask, deadline)
         except KgmError:
             return {}  # not an error: only a column stays empty
+        stated = {group_id: one for group_id, one in answers.items() if isinstance(one, GroupSettings)}
+        # Only a coordinator knows what it makes of a group's own settings.
+        own = {group_id: one for group_id, one in stated.items() if one.own}
+        effective = self.brokers.on_coordinators(
+            [*own], lambda one, chunk: self._effective(one, {name: own[name] for name in chunk}, deadline), deadline
+        )
+        values = {group_id: one.values for group_id, one in stated.items()} | effective
+        texts = {group_id: one.get(name) for group_id, one in values.items() if not isinstance(one, KgmError)}
+        return {group_id: ms for group_id, text in texts.items() if (ms := _number(text)) is not None}
+
+    def _effective(
+        self, connection: BrokerConnection, stated: Mapping[str, GroupSettings], deadline: Deadline
+    ) -> dict[str, dict[str, str] | KgmError]:
+        """`requests.effective_settings` of groups with the same coordinator."""
+        coordinator = self.brokers.coordinator(next(iter(stated)))
+        broker_id = -1 if coordinator is None else coordinator.id  # a broker refuses another one's id
+        return requests.effective_settings(connection, broker_id, stated, deadline)
 
     def broker_settings(self, group_id: str, names: Sequence[str]) -> dict[str, str]:
         """Settings of the broker that coordinates a group, by name; settings it does not report are left out."""
@@ -389,25 +407,38 @@ class AdminClient:
                 raise BrokerError(f"the coordinator of group {group_id!r} is not known", group_id=group_id)
             return requests.fetch_broker_settings(connection, coordinator.id, list(names), deadline)
 
-        return self._settings(group_id, ask, self.unread_broker_settings, "cluster")
+        return self._settings(group_id, ask, self.unread_broker_settings)
 
     def group_settings(self, group_id: str, names: Sequence[str]) -> dict[str, str]:
-        """Effective settings of one group, by name; settings that the broker does not report are left out."""
+        """Effective settings of one group, by name: its own within the limits of its coordinator's broker, else the
+        broker's. Settings that the broker does not report are left out; none if one of them is not certain."""
 
         def ask(connection: BrokerConnection, deadline: Deadline) -> dict[str, str]:
-            settings = requests.fetch_group_settings(connection, [group_id], list(names), deadline).get(group_id, {})
+            answer = requests.fetch_group_settings(connection, [group_id], list(names), deadline)
+            stated = answer.get(group_id, GroupSettings({}, frozenset()))
+            if isinstance(stated, KgmError):
+                raise stated
+            settings = self._effective(connection, {group_id: stated}, deadline)[group_id]
             if isinstance(settings, KgmError):
                 raise settings
             return settings
 
-        return self._settings(group_id, ask, self.unread_group_settings, "group")
+        return self._settings(group_id, ask, self.unread_group_settings)
+
+    def session_timeout_ms(self, group_id: str, group_type: str) -> int | None:
+        """The session timeout that the broker sets for a group of type consumer, streams or share, in ms: the group's,
+        or the broker's if it has no group settings; None if that cannot be read."""
+        name = f"{group_type}.session.timeout.ms"
+        text = self.group_settings(group_id, [name]).get(name)
+        if text is None and group_id not in self.unread_group_settings:
+            text = self.broker_settings(group_id, [f"group.{name}"]).get(f"group.{name}")
+        return _number(text)
 
     def _settings(
         self, group_id: str, fetch: Callable[[BrokerConnection, Deadline], dict[str, str]],
-        unread: dict[str, UnreadSettings], resource: str,
+        unread: dict[str, UnreadSettings],
     ) -> dict[str, str]:  # fmt: skip
-        """The settings; empty, with the reason in `unread`, if they cannot be read. resource: on which the right is
-        needed."""
+        """The settings; empty, with the reason in `unread`, if they cannot be read."""
 
         def ask(connection: BrokerConnection) -> dict[str, str]:
             return fetch(connection, deadline) if connection.supports(ApiKey.DESCRIBE_CONFIGS) else {}
@@ -419,7 +450,7 @@ class AdminClient:
                 raise broker
             settings = self.brokers.on_broker(broker, ask, deadline)
         except KgmError as error:  # not an error: predictions are only less certain
-            unread[group_id] = UnreadSettings.of(error, resource)
+            unread[group_id] = UnreadSettings.of(error)
             return {}
         unread.pop(group_id, None)
         return settings
@@ -462,3 +493,8 @@ class AdminClient:
         from kgm.client.leave_group import leave_group
 
         return self.send_change(group_id, lambda one: leave_group(one, group_id, members, reason, deadline), deadline)
+
+
+def _number(text: str | None) -> int | None:
+    """A numeric setting; None if the broker did not report it."""
+    return int(text) if text is not None and text.isascii() and text.isdigit() else None

@@ -104,9 +104,10 @@ class UnreadSettings(NamedTuple):
     is_denied: bool
 
     @classmethod
-    def of(cls, error: KgmError, resource: str) -> Self:
-        """resource: on which the right is needed."""
+    def of(cls, error: KgmError) -> Self:
+        """error: about a group if its settings were asked for, about no group if those of a broker were."""
         if isinstance(error, AuthorizationError):
+            resource = "cluster" if error.group_id is None else "group"
             return cls(f"cannot be read without DESCRIBE_CONFIGS on the {resource}", is_denied=True)
         return cls(f"could not be read ({error.reason})", is_denied=False)
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from kgm.client.failures import from_code, not_found
 from kgm.client.transport.connection import BrokerConnection
 from kgm.client.transport.deadline import Deadline
-from kgm.model.errors import ErrorCode, KgmError, UnsupportedError
+from kgm.model.errors import BrokerError, ErrorCode, KgmError, UnsupportedError
 from kgm.protocol.apis import ApiKey
 from kgm.protocol.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
 from kgm.protocol.messages.consumer_group_describe_response import ConsumerGroupDescribeResponse
@@ -41,6 +41,8 @@ _STATIC_HEARTBEAT = 3
 _METADATA_BY_ID = 12
 #: The resources of DescribeConfigs (Kafka: ConfigResource.Type).
 _TOPIC, _BROKER, _GROUP = 2, 4, 32
+#: The source of a setting that is the group's own (Kafka: ConfigSource.GROUP_CONFIG).
+_SET_FOR_GROUP: Final = 8
 #: Version 10 names topics by id, which would require a lookup.
 _NEWEST_FETCH = 9
 
@@ -51,6 +53,13 @@ class GroupDescription:
 
     kind: str
     raw: object
+
+
+class GroupSettings(NamedTuple):
+    """A group's settings by name, as a broker states them. own: those that are set for this group, not the broker's."""
+
+    values: dict[str, str]
+    own: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -304,26 +313,21 @@ def fetch_topic_names(connection: BrokerConnection, topic_ids: Iterable[bytes], 
     return {row.topic_id: row.name for row in answer.topics if row.name and not row.error_code}
 
 
-def fetch_session_timeouts(connection: BrokerConnection, group_ids: list[str], deadline: Deadline) -> dict[str, int]:
-    """`consumer.session.timeout.ms` of consumer groups, in ms, if the broker reports it (4.0, DESCRIBE_CONFIGS)."""
-    name = "consumer.session.timeout.ms"
-    settings = fetch_group_settings(connection, group_ids, [name], deadline)
-    texts = {group_id: values.get(name, "") for group_id, values in settings.items() if isinstance(values, dict)}
-    return {group_id: int(text) for group_id, text in texts.items() if text.isascii() and text.isdigit()}
-
-
 def fetch_group_settings(
     connection: BrokerConnection, group_ids: list[str], names: list[str], deadline: Deadline
-) -> dict[str, dict[str, str] | KgmError]:
-    """Effective settings of groups, by group id and name, or why they cannot be read (4.0, DESCRIBE_CONFIGS).
+) -> dict[str, GroupSettings | KgmError]:
+    """Settings of groups as the broker states them, by group id, or why they cannot be read (4.0, DESCRIBE_CONFIGS):
+    see `effective_settings`.
 
     Brokers without group settings return none."""
-    settings: dict[str, dict[str, str] | KgmError] = {}
+    settings: dict[str, GroupSettings | KgmError] = {}
     for row in _describe_configs(connection, _GROUP, group_ids, names, deadline):
         if row.error_code in (0, ErrorCode.INVALID_REQUEST):
-            settings[row.resource_name] = {
+            values = {
                 config.name: config.value for config in row.configs if config.name in names and config.value is not None
             }
+            own = frozenset(config.name for config in row.configs if config.config_source == _SET_FOR_GROUP)
+            settings[row.resource_name] = GroupSettings(values, own & values.keys())
         else:
             settings[row.resource_name] = from_code(
                 row.error_code, f"the settings of group {row.resource_name!r} cannot be read",
@@ -331,6 +335,52 @@ def fetch_group_settings(
                 group_id=row.resource_name, text=row.error_message,
             )  # fmt: skip
     return settings
+
+
+def effective_settings(
+    connection: BrokerConnection, broker_id: int, stated: Mapping[str, GroupSettings], deadline: Deadline
+) -> dict[str, dict[str, str] | KgmError]:
+    """The settings that apply to groups, by group id and name, from those that any broker states: from 4.3 on a
+    coordinator limits a group's own settings to the range that its own broker allows now, and does not state that
+    (GroupConfig). connection, broker_id: of that coordinator.
+
+    An error for a group of which it is not known whether they are limited, or to what. Raises KgmError if the broker's
+    own settings cannot be read."""
+    from kgm.client.version_inference import possible_versions
+    from kgm.coordinator.contract.behavior import behavior_of
+    from kgm.coordinator.contract.settings import limits_of
+
+    settings: dict[str, dict[str, str] | KgmError] = {group_id: one.values for group_id, one in stated.items()}
+    own = {group_id: one.own for group_id, one in stated.items() if any(map(any, map(limits_of, one.own)))}
+    versions = possible_versions(connection.versions, connection.supported_features) if own else ()
+    are_limited = {behavior_of(version).limits_group_configs for version in versions}
+    if not own or are_limited == {False}:
+        return settings
+    limits = {limit for names in own.values() for name in names for limit in limits_of(name) if limit is not None}
+    bounds = fetch_broker_settings(connection, broker_id, sorted(limits), deadline)
+    for group_id, names in own.items():
+        values = stated[group_id].values
+        limited = {name: _limited(values[name], *limits_of(name), bounds) for name in names}
+        known = {name: value for name, value in limited.items() if value is not None}
+        is_certain = are_limited == {True} or all(values[name] == value for name, value in known.items())
+        if len(known) == len(limited) and is_certain:
+            settings[group_id] = {**values, **known}
+        else:
+            settings[group_id] = BrokerError(
+                "it is not known which limits the broker sets to a group's own settings", group_id=group_id
+            )
+    return settings
+
+
+def _limited(value: str, low: str | None, high: str | None, bounds: Mapping[str, str]) -> str | None:
+    """A group's own setting within the range that the broker allows; None if the broker does not report that. low,
+    high: the broker's settings that limit it; None: it has no such limit."""
+    try:
+        number = int(value)
+        number = number if low is None else max(number, int(bounds[low]))
+        return str(number if high is None else min(number, int(bounds[high])))
+    except (KeyError, ValueError):
+        return None
 
 
 def fetch_broker_settings(

@@ -242,16 +242,28 @@ class GroupConfig:
             if name not in known:
                 raise UsageError(f"group setting {name} is not known to kgm", facts=(f"known: {', '.join(known)}",))
             number = _number(name, f"group_{known[name]}", text)
-            low, high = _bounds(known[name], settings)
+            low, high = _bounds(name, settings)
             configs[known[name]] = min(max(number, low), high) if settings.behavior.limits_group_configs else number
         return cls(**configs)
 
 
+def limits_of(name: str) -> tuple[str | None, str | None]:
+    """The broker's settings with the lowest and the highest value that a group config can have; None for a limit that
+    no broker has. All by Kafka's names."""
+    kind, _, what = name.partition(".")
+    known = BrokerSettings.names()
+    low, high = f"group.{kind}.min.{what}", f"group.{kind}.max.{what.removeprefix('num.')}"
+    return low if low in known else None, high if high in known else None
+
+
 def _bounds(name: str, settings: BrokerSettings) -> tuple[int, int]:
     """The lowest and highest value that a group config can have."""
-    kind, _, what = name.partition("_")
-    low = getattr(settings, f"group_{kind}_min_{what}", 0)
-    return low, getattr(settings, f"group_{kind}_max_{what.removeprefix('num_')}", _INT32)
+    known = BrokerSettings.names()
+    low, high = limits_of(name)
+    return (
+        0 if low is None else getattr(settings, known[low]),
+        _INT32 if high is None else getattr(settings, known[high]),
+    )
 
 
 def session_timeout_ms(settings: BrokerSettings, config: GroupConfig | None) -> int:

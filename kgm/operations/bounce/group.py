@@ -25,12 +25,16 @@ from kgm.text.wording import some
 
 #: The settings of consumer groups for which the broker has a minimum and a maximum.
 _CONSUMER_LIMITS = ("session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms")
+#: The broker's defaults for them, and these limits.
+_OF_CONSUMER_GROUPS = tuple(
+    f"group.consumer.{bound}{name}" for name in _CONSUMER_LIMITS for bound in ("", "min.", "max.")
+)
 #: The settings of the coordinator's broker that matter to a bounce. A version may not have all of them.
 BROKER_SETTINGS = (
     OFFERED,
     "group.consumer.max.size",
     "group.consumer.migration.policy",
-    *(f"group.consumer.{bound}{name}" for name in _CONSUMER_LIMITS for bound in ("", "min.", "max.")),
+    *_OF_CONSUMER_GROUPS,
     "group.initial.rebalance.delay.ms",
     "group.max.size",
     "group.max.session.timeout.ms",
@@ -115,9 +119,12 @@ def asked_settings(cluster: AdminClient, group_id: str) -> dict[str, str]:
 def group_with_settings(cluster: AdminClient, snapshot: GroupSnapshot, asked: Mapping[str, str]) -> BounceGroup:
     """A described group with its own settings and its broker's. asked: `asked_settings` of that broker."""
     own = cluster.group_settings(snapshot.group_id, GROUP_SETTINGS)
+    settings = usable_settings(asked)
+    if snapshot.group_id in cluster.unread_group_settings:  # then it is not known whether the broker's apply
+        settings = {name: value for name, value in settings.items() if name not in _OF_CONSUMER_GROUPS}
     return BounceGroup(
         snapshot=with_known_coordinator(snapshot, asked),
-        broker_settings=usable_settings(asked) | as_broker_settings(own),
+        broker_settings=settings | as_broker_settings(own),
         caveats=tuple(_unread_settings(cluster, snapshot)),
         hidden_topics=cluster.offsets.undescribed_topics,
     )
@@ -158,7 +165,7 @@ def _unread_settings(cluster: AdminClient, group: GroupSnapshot) -> Iterator[str
     if unread := cluster.unread_broker_settings.get(group.group_id):
         yield f"the broker's settings {unread.why}: {_ASSUMED}"
     if group.type == "consumer" and (unread := cluster.unread_group_settings.get(group.group_id)):
-        yield f"the group's settings {unread.why}: the broker's are assumed"
+        yield f"the group's settings {unread.why}: Kafka's defaults are assumed for its session timeout and intervals"
 
 
 def usable_settings(asked: Mapping[str, str]) -> dict[str, str]:
@@ -186,7 +193,8 @@ def with_known_coordinator(snapshot: GroupSnapshot, asked: Mapping[str, str]) ->
 
 
 def as_broker_settings(group_settings: Mapping[str, str]) -> dict[str, str]:
-    """One group's settings as a broker's, with bounds that allow them, as the real broker has accepted them."""
+    """One group's effective settings as a broker's, with bounds that allow them: brokers before 4.3 use what they have
+    once accepted even if it is outside their bounds by now."""
     return {
         "group." + name.replace("consumer.", f"consumer.{bound}", 1): value
         for name, value in group_settings.items()

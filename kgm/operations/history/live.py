@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
 #: Seconds between two reads of `follow`.
 POLL_S: Final = 0.5
-#: The setting of the group, by group type; brokers have it with the prefix `group.`.
-_SESSION: Final = {kind: f"{kind}.session.timeout.ms" for kind in ("consumer", "streams", "share")}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,12 +153,7 @@ class LiveHistory:
         if given is not None:
             return given
         if group_id not in self._asked_ms:
-            of_group, of_broker = _SESSION[group_type], f"group.{_SESSION[group_type]}"
-            settings = self._cluster.group_settings(group_id, [of_group])
-            if of_group not in settings and group_id not in self._cluster.unread_group_settings:
-                settings = self._cluster.broker_settings(group_id, [of_broker])
-            value = settings.get(of_group) or settings.get(of_broker) or ""
-            self._asked_ms[group_id] = int(value) if value.isascii() and value.isdigit() else None
+            self._asked_ms[group_id] = self._cluster.session_timeout_ms(group_id, group_type)
         ms = self._asked_ms[group_id]
         return None if ms is None else SessionTimeout.exactly(ms, SessionSource.BROKER)
 

@@ -55,7 +55,6 @@ _REQUEST_MS: Final = 5_000
 _REQUEST_SHARE: Final = 0.6
 _LEAST_REQUEST_MS: Final = 500
 ASSUME_STOPPED: Final = "--assume-stopped"
-_CONSUMER_SESSION: Final = "group.consumer.session.timeout.ms"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -246,13 +245,12 @@ class GuardWatch:
                     one.owned = recorded.assignment
 
     def _fetch_session_timeout(self) -> None:
-        """Read the broker's session timeout, which applies to a consumer group without its own (KIP-848)."""
+        """Read the session timeout that the broker sets for a consumer group (KIP-848), if no description had it."""
         if self._group.type != "consumer" or self._group.session_timeout_ms is not None:
             return
-        text = self._cluster.broker_settings(self._group.group_id, [_CONSUMER_SESSION]).get(_CONSUMER_SESSION, "")
-        if text.isascii() and text.isdigit():
-            for one in self._observations.values():
-                one.session_timeout_ms = int(text)
+        timeout_ms = self._cluster.session_timeout_ms(self._group.group_id, self._group.type)
+        for one in self._observations.values():
+            one.session_timeout_ms = timeout_ms
 
     def _take_past(self, one: Observation) -> None:
         interval, last_ms = commit_interval(one.member.member_id, one.owned or {}, self._past)

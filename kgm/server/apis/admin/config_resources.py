@@ -1,4 +1,4 @@
-"""What the two configuration APIs share: resource types, and which broker settings belong to a group's setting."""
+"""What the two configuration APIs share: resource types, and which broker setting belongs to a group's setting."""
 
 from enum import IntEnum
 
@@ -9,14 +9,6 @@ class ConfigResource(IntEnum):
     TOPIC = 2
     BROKER = 4
     GROUP = 32
-
-
-def limits_of(name: str) -> str:
-    """The names of the broker settings that bound a group's setting, for an error message."""
-    kind, _, what = name.partition(".")
-    if what.startswith("num."):
-        return f"0 and group.{kind}.max.{what.removeprefix('num.')}"
-    return f"group.{kind}.min.{what} and group.{kind}.max.{what}"
 
 
 def broker_field(name: str) -> str:

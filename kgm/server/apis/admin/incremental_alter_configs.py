@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping
 from enum import IntEnum
 
-from kgm.coordinator.contract.settings import GroupConfig
+from kgm.coordinator.contract.settings import GroupConfig, limits_of
 from kgm.model.errors import ErrorCode, UsageError
 from kgm.protocol.messages.incremental_alter_configs_request import (
     AlterConfigsResource,
@@ -18,7 +18,7 @@ from kgm.protocol.messages.incremental_alter_configs_response import (
     AlterConfigsResourceResponse,
     IncrementalAlterConfigsResponse,
 )
-from kgm.server.apis.admin.config_resources import ConfigResource, broker_field, limits_of
+from kgm.server.apis.admin.config_resources import ConfigResource, broker_field
 from kgm.server.apis.admin.topic_changes import NO_ERROR, RowError
 from kgm.server.cluster.cluster import EmbeddedCluster
 from kgm.server.contract.exchange import ClientRequest, Replies, Reply
@@ -104,7 +104,10 @@ def _check(cluster: EmbeddedCluster, values: Mapping[str, str]) -> RowError:
         return ErrorCode.INVALID_CONFIG, error.message
     for name, text in values.items():
         if int(text) != getattr(limited, name.replace(".", "_")):
-            return ErrorCode.INVALID_CONFIG, f"{name} must be within {limits_of(name)}."
+            return (
+                ErrorCode.INVALID_CONFIG,
+                f"{name} must be within {' and '.join(limit or '0' for limit in limits_of(name))}.",
+            )
     for kind in _KINDS:
         session, heartbeat = f"{kind}.session.timeout.ms", f"{kind}.heartbeat.interval.ms"
         session_ms, heartbeat_ms = (
