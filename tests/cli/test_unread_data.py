@@ -294,7 +294,7 @@ def test_doctor_is_not_green_if_the_broker_did_not_answer_for_its_settings(proxy
     proxy.always(ApiKey.DESCRIBE_CONFIGS, fault)
     run = kgm(*words)
     assert run.code == code, run.err
-    assert ("1 check could not run: group-full" in run.err) is (code == 7)
+    assert ("2 checks could not run: group-full, rejoins-refused" in run.err) is (code == 7)
 
 
 def test_doctor_did_not_check_what_was_not_read(proxy, committed):

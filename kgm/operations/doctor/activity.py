@@ -14,6 +14,7 @@ from kgm.operations.doctor.findings import Finding, Severity, partition_names, r
 from kgm.operations.doctor.group_facts import GroupFacts
 from kgm.operations.doctor.own_commits import OwnCommits
 from kgm.operations.groups.rebalance_wait import RebalanceWait, rebalance_wait
+from kgm.operations.groups.refused_sessions import limits_text, refused_members, sessions_text
 from kgm.text.durations import show_age, show_duration
 from kgm.text.names import in_order
 from kgm.text.shell import shell_word
@@ -71,6 +72,25 @@ def full_group(facts: GroupFacts) -> Iterator[Finding]:
             "the group is full: the next member is refused with GROUP_MAX_SIZE_REACHED, and so is a static member that "
             "restarts, until its session ends",
             f"{many(size, 'member')}, and the broker allows {facts.max_size}", run=("describe",),
+        )  # fmt: skip
+
+
+def refused_rejoins(facts: GroupFacts) -> Iterator[Finding]:
+    """A group whose members the broker will refuse in the next rebalance, because it does not allow their session
+    timeouts."""
+    if facts.group.type != "classic":
+        return
+    lowest_ms, longest_ms = facts.min_session_timeout_ms, facts.max_session_timeout_ms
+    known = {one.member_id: facts.group.session_of(one) for one in facts.group.members}
+    sessions_ms = {member_id: ms for member_id, ms in known.items() if ms is not None}
+    refused = refused_members((*facts.static, *facts.dynamic), sessions_ms, lowest_ms, longest_ms)
+    if refused:
+        yield facts.finding(
+            "rejoins-refused", Severity.WARNING,
+            f"{len(refused)} of {many(len(facts.group.members), 'member')} will be refused with "
+            "INVALID_SESSION_TIMEOUT in the next rebalance, and lose their partitions",
+            f"{limits_text(lowest_ms, longest_ms)}, and members have {sessions_text(refused, sessions_ms)}",
+            about=[one.identity for one in refused], run=("describe",),
         )  # fmt: skip
 
 
@@ -344,6 +364,6 @@ def _still_wanted(group: GroupSnapshot, deleted: tuple[str, ...]) -> Iterator[st
 
 
 CHECKS: Final = (
-    odd_state, left_behind, full_group, growing_lag, held_up_by_transactions, refused_commits, stalled_owners,
-    stalled_partitions, odd_offsets,
+    odd_state, left_behind, full_group, refused_rejoins, growing_lag, held_up_by_transactions, refused_commits,
+    stalled_owners, stalled_partitions, odd_offsets,
 )  # fmt: skip

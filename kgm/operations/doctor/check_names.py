@@ -18,8 +18,9 @@ CHECK_NAMES: Final = (
     "idle-members", "max-poll-exceeded", "missing-topics", "mixed-clients", "mixed-membership", "mixed-subscriptions",
     "more-members-than-partitions", "nothing-committed", "odd-state", "open-transaction", "offsets-expire-soon",
     "offsets-of-other-topics", "random-instance-id", "rebalancing", "records-lost", "refused-consumer",
-    "session-timeout-advice", "session-too-short", "stalled-owner", "stalled-partition", "uneven-assignment",
-    "unassigned-tasks", "unfinished-migration", "unowned-partitions", "unreadable-members", *ALARM_CHECKS,
+    "rejoins-refused", "session-timeout-advice", "session-too-short", "stalled-owner", "stalled-partition",
+    "uneven-assignment", "unassigned-tasks", "unfinished-migration", "unowned-partitions", "unreadable-members",
+    *ALARM_CHECKS,
 )  # fmt: skip
 
 

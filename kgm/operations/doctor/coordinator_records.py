@@ -20,6 +20,7 @@ _CHECKS: Final = (
     "frequent-rebalances",
     "offsets-expire-soon",
     "idle-group",
+    "rejoins-refused",
 )
 #: The share of the remaining time that reading the coordinators' logs may take.
 LOG_SHARE: Final = 0.3

@@ -46,6 +46,7 @@ from kgm.operations.doctor.known_removals import KnownRemoval
 from kgm.operations.doctor.lookups import OffsetsPartitions, WaitingPartitions, vanished_topics
 from kgm.operations.doctor.own_commits import OwnCommitsQueries
 from kgm.operations.groups.rebalance_wait import read_rebalance_wait
+from kgm.operations.groups.refused_sessions import MAX_SESSION, MIN_SESSION
 from kgm.operations.groups.selection import select_groups
 from kgm.operations.groups.unread import UnreadKind, by_reason, unread
 from kgm.operations.settings.ignored_checks import IgnoredCheck
@@ -64,7 +65,6 @@ _CHECKS: Final = (
     *history_findings.CHECKS,
 )
 _RETENTION: Final = "offsets.retention.minutes"
-_MAX_SESSION: Final = "group.max.session.timeout.ms"
 #: The commits of at most this many groups are read, because each one takes time and bytes.
 _MOST_LOGS: Final = 10
 _CHECK_OF_IDLE: Final = "idle-group"
@@ -75,7 +75,7 @@ _GROUP_VERSION: Final = "group.version"
 _PROTOCOLS: Final = "group.coordinator.rebalance.protocols"
 _CHECKS_OF_COMMITS: Final = ("session-too-short", "max-poll-exceeded")
 _CHECK_OF_RETENTION: Final = "offsets-expire-soon"
-_CHECK_OF_SIZE: Final = "group-full"
+_CHECKS_OF_LIMITS: Final = ("group-full", "rejoins-refused")
 #: The logs of at most this many memberless groups are read back for commits, because each one takes time and bytes.
 _MOST_IDLE: Final = 20
 #: The setting that limits the number of members, by group type.
@@ -260,10 +260,10 @@ class _ClusterQueries:
     skipped_of_groups: list[SkippedChecks] = field(default_factory=list)
     _has_consumer_protocol: bool | None = None
     #: By (broker id, setting name).
-    _max_sizes: dict[tuple[int, str], int | None] = field(default_factory=dict)
+    _limits: dict[tuple[int, str], int | None] = field(default_factory=dict)
     _logs_read: int = 0
     _without_retention: set[UnreadSettings] = field(default_factory=set)
-    _without_size: set[UnreadSettings] = field(default_factory=set)
+    _without_limits: set[UnreadSettings] = field(default_factory=set)
     _idle_groups: int = 0
 
     def described(self, group_ids: Sequence[str]) -> Iterator[_Described]:
@@ -328,6 +328,7 @@ class _ClusterQueries:
             (latest,) = with_commit_ages(self.cluster, [latest])
         history = self.history
         were_absent = recent_records.has_absences(recorded)
+        has_sessions = latest.type == "classic" and bool(latest.members)
         is_told_by_commits = were_absent or self._is_told_by_commits(recorded, now_ms)
         commits, commits_since_ms, takeovers_ms = (
             self._commits(latest.group_id, since_ms=recorded[0].at_ms) if is_told_by_commits else ((), 0, ())
@@ -342,8 +343,9 @@ class _ClusterQueries:
             commits_since_ms=commits_since_ms,
             takeovers_ms=takeovers_ms,
             removals=[one for one in self.removals if one.is_of(self.cluster.cluster_id, latest.group_id)],
-            max_session_timeout_ms=self._broker_number(latest, _MAX_SESSION, set()) if were_absent else None,
-            max_size=self._max_size(latest) if latest.members else None,
+            min_session_timeout_ms=self._limit(latest, MIN_SESSION) if has_sessions else None,
+            max_session_timeout_ms=self._limit(latest, MAX_SESSION) if has_sessions or were_absent else None,
+            max_size=self._limit(latest, _MAX_SIZES.get(latest.type)) if latest.members else None,
             retention_ms=self._retention_ms(latest) if latest.state == "Empty" and latest.offsets else None,
             absences=self._absences(latest, now_ms),
             wait=None if later is None else read_rebalance_wait(self.cluster, latest, seen_for_ms=self.window_ms),
@@ -422,12 +424,13 @@ class _ClusterQueries:
     def without_settings(self) -> list[SkippedChecks]:
         """The checks that need broker settings that could not be read."""
         skipped = []
-        for checks, reasons in ((_CHECK_OF_RETENTION, self._without_retention), (_CHECK_OF_SIZE, self._without_size)):
-            # Nothing but the size needs this right.
+        of_retention = (_CHECK_OF_RETENTION,)
+        for checks, reasons in ((of_retention, self._without_retention), (_CHECKS_OF_LIMITS, self._without_limits)):
+            # Nothing but the limits needs this right.
             skipped += [
                 SkippedChecks(
-                    checks=(checks,), why=f"the broker's settings {one.why}",
-                    is_optional=one.is_denied and checks == _CHECK_OF_SIZE,
+                    checks=checks, why=f"the broker's settings {one.why}",
+                    is_optional=one.is_denied and checks == _CHECKS_OF_LIMITS,
                 )
                 for one in sorted(reasons)
             ]  # fmt: skip
@@ -445,16 +448,14 @@ class _ClusterQueries:
         minutes = self._broker_number(group, _RETENTION, self._without_retention)
         return None if minutes is None else minutes * 60_000
 
-    def _max_size(self, group: GroupSnapshot) -> int | None:
-        """How many members the coordinator's broker allows in a group of this type; None if the broker does not report
-        it."""
-        name = _MAX_SIZES.get(group.type)
+    def _limit(self, group: GroupSnapshot, name: str | None) -> int | None:
+        """What the coordinator's broker allows, which is asked once; None if it does not report that."""
         if name is None or group.coordinator is None:
             return None
         place = group.coordinator.id, name
-        if place not in self._max_sizes:
-            self._max_sizes[place] = self._broker_number(group, name, self._without_size)
-        return self._max_sizes[place]
+        if place not in self._limits:
+            self._limits[place] = self._broker_number(group, name, self._without_limits)
+        return self._limits[place]
 
     def _broker_number(self, group: GroupSnapshot, name: str, unread: set[UnreadSettings]) -> int | None:
         """A numeric setting of the coordinator's broker; None if the broker does not report it. unread: collects the

@@ -37,11 +37,11 @@ class GroupFacts:
     recorded: the group's records, oldest first. commits: the commits in its log, read only if members are known to have
     been absent; commits_since_ms: the time since when they are complete, None if the log could not be read;
     takeovers_ms: by when other coordinators had taken over since then, oldest first. removals: those in this machine's
-    audit log. max_session_timeout_ms, max_size (members): what the broker allows. retention_ms: the retention of
-    offsets of an empty group; None if the broker does not report it. wait: what a rebalancing group is waiting for,
-    according to its log. idleness: for a group without members; None if it was not read. vanished_topics: topics that
-    members used to subscribe to and that do not exist. unwritable: the group's partition of `__consumer_offsets`, if it
-    took no records. absences: of members of a consumer group.
+    audit log. min_session_timeout_ms, max_session_timeout_ms (of classic members), max_size (members): what the broker
+    allows. retention_ms: the retention of offsets of an empty group; None if the broker does not report it. wait: what
+    a rebalancing group is waiting for, according to its log. idleness: for a group without members; None if it was not
+    read. vanished_topics: topics that members used to subscribe to and that do not exist. unwritable: the group's
+    partition of `__consumer_offsets`, if it took no records. absences: of members of a consumer group.
     own_commits: of the owners that committed nothing between the two descriptions, as far as they are known.
     stable_ends: the last stable offsets (KIP-98) of partitions with lag; marker_ends: partitions where only transaction
     markers are left to read. consumer_settings: settings of a consumer that will join, by Kafka's names. advice,
@@ -56,6 +56,7 @@ class GroupFacts:
     commits_since_ms: int | None = 0
     takeovers_ms: Sequence[int] = ()
     removals: Sequence[KnownRemoval] = ()
+    min_session_timeout_ms: int | None = None
     max_session_timeout_ms: int | None = None
     max_size: int | None = None
     retention_ms: int | None = None

@@ -10,6 +10,13 @@ from kgm.model.errors import RefusedError
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.model.work import STREAMS_ASSIGNOR
 from kgm.operations.groups.classic_only import NO_NEW_ASSIGNMENT, may_wait_for_a_join, run_only_classic
+from kgm.operations.groups.refused_sessions import (
+    MAX_SESSION,
+    MIN_SESSION,
+    limits_text,
+    refused_members,
+    sessions_text,
+)
 from kgm.operations.removal.guard import GuardReport
 from kgm.operations.removal.liveness import LivenessVerdict
 from kgm.text.braces import as_list
@@ -19,6 +26,7 @@ from kgm.text.wording import group_command, grouped, some
 #: Broker settings: which groups with members can change their protocol, and how many members a classic group can have.
 MIGRATION_POLICY, CLASSIC_MAX_SIZE = "group.consumer.migration.policy", "group.max.size"
 _NAMES_SHOWN = 8
+_SESSION_LIMITS = (MIN_SESSION, MAX_SESSION)
 #: The number of plays of a Kafka Streams application, of which only the range is shown; and the largest application
 #: that is played, as tasks times processes.
 _DRAWS, _MOST_PLAYED = 15, 300
@@ -112,6 +120,31 @@ def stall_warnings(group: GroupSnapshot, removed_member_ids: Iterable[str], guar
             f"every member waits for it in the rebalance, {_bound(unknown, guard)}"
         )
     return warnings
+
+
+def refusal_warning(
+    group: GroupSnapshot, removed_member_ids: Iterable[str], guard: GuardReport, settings: Mapping[str, str]
+) -> str | None:
+    """A warning if the broker refuses members that stay in a classic group when they rejoin, because it does not allow
+    their session timeouts. settings: the broker's, as far as it reports them."""
+    texts = (settings.get(name, "") for name in _SESSION_LIMITS)
+    lowest_ms, longest_ms = (int(text) if text.isdigit() else None for text in texts)
+    staying = _staying(group, removed_member_ids)
+    refused = refused_members(staying, guard.session_timeouts_ms, lowest_ms, longest_ms)
+    if not refused:
+        return None
+    lost = grouped(owners({one.identity: one.assignment for one in refused}))
+    then = "they leave the group"
+    if len(refused) == len(staying):
+        then = "the group becomes Empty" + (f", and {lost} will have no consumer" if lost else "")
+    elif lost:
+        then = f"they lose {lost}"
+    return (
+        f"{limits_text(lowest_ms, longest_ms)}, and {_names(refused)} "
+        f"{'has' if len(refused) == 1 else 'have'} {sessions_text(refused, guard.session_timeouts_ms)}: "
+        f"in the rebalance that the removal starts {len(refused)} of the {len(staying)} members that stay are refused "
+        f"with INVALID_SESSION_TIMEOUT, so {then}. First change session.timeout.ms or the broker's limits"
+    )
 
 
 def task_warnings(group: GroupSnapshot, going: Sequence[str]) -> list[str]:

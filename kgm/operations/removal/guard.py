@@ -63,9 +63,9 @@ class GuardReport:
 
     left: members that left the group in the meantime. replaced: members whose instance id belongs to another member by
     now. seen: the ids of all members that any description has shown.
-    Session timeouts by member id and the group's rebalance timeout are in ms, as far as they are known from the group's
-    log or the broker. proofs_ms: how long kgm has to watch a member for a verdict that is certain
-    (`Observation.proof_ms`), by member id."""
+    Session timeouts by member id, also of members that were not watched, and the group's rebalance timeout are in ms,
+    as far as they are known from the group's log or the broker. proofs_ms: how long kgm has to watch a member for a
+    verdict that is certain (`Observation.proof_ms`), by member id."""
 
     liveness: Mapping[str, Liveness]
     watched_ms: int = 0
@@ -187,12 +187,13 @@ class GuardWatch:
         for one in self._observations.values():
             one.missing = [*one.missing, *self._missing]
         self._missing = []
-        sessions = {
+        last = self._last_rebalance
+        recorded = {} if last is None else {name: one.session_timeout_ms for name, one in last.members.items()}
+        sessions = recorded | {
             member_id: one.session_timeout_ms
             for member_id, one in self._observations.items()
             if one.session_timeout_ms is not None
         }
-        last = self._last_rebalance
         timeouts = [one.rebalance_timeout_ms for one in last.members.values()] if last is not None else []
         return GuardReport(
             liveness={member_id: one.verdict(now_s) for member_id, one in self._observations.items()},

@@ -63,18 +63,18 @@ def preview_moves(
         wanted |= {topic for member in group.members for topic in member.assignment}
     unknown = sorted(wanted & set(undescribed_topics))
     if unknown:
-        return _unknown(f"topic {', '.join(map(repr, unknown))} could not be described")
+        return unknown_moves(f"topic {', '.join(map(repr, unknown))} could not be described")
     first, *others = possible_leaders(group, removed_member_ids)
     expected = expected_moves(group, removed_member_ids, leader=first.assign)
     if expected.moves is None:
         return expected
     if staying and (why := next(iter(outdated(group)), None) or _why_by_rack(group)) is not None:
-        return _unknown(why)
+        return unknown_moves(why)
     has_votes = has_known_votes(group, stated_assignor)
     if group.type == "consumer" and may_lose_votes(group.assignor or "", default_assignor, has_known_votes=has_votes):
         by_default = expected_moves(replace(group, assignor=default_assignor), removed_member_ids)
         if by_default.moves != expected.moves:
-            return _unknown(
+            return unknown_moves(
                 f"no API returns which members ask for {group.assignor} (group.remote.assignor), and without those "
                 f"that are removed the group may change to the broker's default, {default_assignor} (--assignor "
                 f"{group.assignor} if all members ask for it)"
@@ -162,25 +162,26 @@ def expected_moves(
     has_assignment = group.type == "consumer" or group.state == "Stable"
     foreign = why_unsupported(group)
     if foreign is not None:
-        return _unknown(f"group {group.group_id} {foreign}")
+        return unknown_moves(f"group {group.group_id} {foreign}")
     if name is None or not has_assignment or stay_only_classic(group, removed):
         return ExpectedMoves(moves=None)  # its members' assignor, which no API shows, or none
     staying = [member for member in group.in_listed_order().members if member.member_id not in removed]
     if any(not member.topics and not member.regex for member in staying):
         return ExpectedMoves(moves=None)  # a subscription that cannot be decoded
     if (why := why_unmatched(staying)) is not None:
-        return _unknown(why)
+        return unknown_moves(why)
     before = {member.identity: member.assignment for member in group.members}
     try:
         if not is_known(name):
             return ExpectedMoves(moves=None)
         after = _assigned(name, group, staying, leader if group.type == "classic" else None)
     except KgmError as error:
-        return _unknown(error.message)
+        return unknown_moves(error.message)
     return ExpectedMoves(moves=moves(before, after))
 
 
-def _unknown(why: str) -> ExpectedMoves:
+def unknown_moves(why: str) -> ExpectedMoves:
+    """No moves, because of this."""
     return ExpectedMoves(moves=None, notes=(f"which partitions will move is not known: {why}",))
 
 

@@ -31,12 +31,13 @@ from kgm.operations.change.operator import HumanOperator, signed
 from kgm.operations.change.record import ChangeRecord
 from kgm.operations.change.report import ChangeReport, PreparedChange, summary_of
 from kgm.operations.change.result import Result
+from kgm.operations.groups.refused_sessions import MAX_SESSION, MIN_SESSION
 from kgm.operations.removal import consequences, guard
 from kgm.operations.removal.guard import GuardReport, GuardWatch
 from kgm.operations.removal.liveness import Liveness, LivenessVerdict
 from kgm.operations.removal.outcome import MemberResult, nothing_changed, planned_results, results_of_run
 from kgm.operations.removal.plan import RemovalPlan, Target, check_supported, resolve, threads_of
-from kgm.operations.removal.preview import ExpectedMoves, preview_moves
+from kgm.operations.removal.preview import ExpectedMoves, preview_moves, unknown_moves
 from kgm.operations.removal.request import RemovalRequest
 from kgm.operations.removal.send import REASON_VERSION, LeaveGroupSender
 from kgm.operations.removal.verification import second_look
@@ -162,11 +163,9 @@ def prepare(
         cluster.go_on()
         plan = plan.without(report.left)
         refusal = guard.decide(request, plan, report)
-        moves = preview_moves(
-            stated, plan.member_ids, undescribed_topics=cluster.offsets.undescribed_topics,
-            default_assignor=_default_assignor(cluster, group), stated_assignor=request.assignor,
-        )  # fmt: skip
-        warnings += _warnings(cluster, group, plan, report)
+        outage = _refusal_warning(cluster, group, plan, report)
+        moves = _moves(cluster, stated, plan, request) if outage is None else unknown_moves("members will be refused")
+        warnings += [*([] if outage is None else [outage]), *_warnings(cluster, group, plan, report)]
     return PreparedRemoval(
         request=request, plan=plan, guard=report, moves=moves, warnings=tuple(warnings),
         errors=tuple(errors), refusal=refusal, watch=watch,
@@ -181,6 +180,25 @@ def _as_stated(group: GroupSnapshot, request: RemovalRequest) -> GroupSnapshot:
         raise UsageError(f"--assignor: kgm does not know {request.assignor!r}")
     named = group if request.assignor is None else replace(group, assignor=request.assignor)
     return with_stated_library(named, request.library)
+
+
+def _moves(
+    cluster: AdminClient, stated: GroupSnapshot, plan: RemovalPlan, request: RemovalRequest
+) -> ExpectedMoves:  # fmt: skip
+    return preview_moves(
+        stated, plan.member_ids, undescribed_topics=cluster.offsets.undescribed_topics,
+        default_assignor=_default_assignor(cluster, stated), stated_assignor=request.assignor,
+    )  # fmt: skip
+
+
+def _refusal_warning(
+    cluster: AdminClient, group: GroupSnapshot, plan: RemovalPlan, report: GuardReport
+) -> str | None:  # fmt: skip
+    """A warning if the broker refuses members that stay when they rejoin, as far as it reports its limits."""
+    if group.type != "classic" or not plan.present:
+        return None
+    settings = cluster.broker_settings(group.group_id, [MIN_SESSION, MAX_SESSION])
+    return consequences.refusal_warning(group, plan.member_ids, report, settings)
 
 
 def _default_assignor(cluster: AdminClient, group: GroupSnapshot) -> str:

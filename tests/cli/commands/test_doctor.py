@@ -52,9 +52,9 @@ def test_checks_that_cannot_run_are_told(groups, server):
         healthy = kgm("doctor", "healthy", "-b", proxy.bootstrap)
         blind = (
             "duplicate-instance-id, frequent-rebalances, idle-group, max-poll-exceeded, offsets-expire-soon, "
-            "session-too-short"
+            "rejoins-refused, session-too-short"
         )
-        assert (healthy.code, healthy.err.splitlines()[0]) == (7, f"error: 6 checks could not run: {blind}")
+        assert (healthy.code, healthy.err.splitlines()[0]) == (7, f"error: 7 checks could not run: {blind}")
         chosen = kgm("doctor", "healthy", "-b", proxy.bootstrap, "--check", "classic-protocol,unowned-partitions")
         assert (chosen.code, chosen.err) == (0, "")
         skipped = examined(kgm("doctor", "healthy", "-b", proxy.bootstrap, "-o", "json"))[0]["skipped"]
