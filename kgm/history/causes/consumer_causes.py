@@ -134,8 +134,10 @@ def consumer_departure(
     if session is None:
         return _without_session(missing, at, absence)
     found = _with_session(missing, at, absence, session)
-    # No session is so short that it could be over at once.
-    if not session.may_differ or (found.cause is Cause.LEAVE and absence.silence(missing, at) <= _AT_ONCE_MS):
+    # No session is so short that it could be over at once, or before the shortest that the broker allows.
+    shortest_ms = max(_AT_ONCE_MS, session.allowed_ms - CONSUMER_HEARTBEAT_MS)
+    was_too_soon = found.cause in (Cause.LEAVE, Cause.REMOVAL) and absence.silence(missing, at) <= shortest_ms
+    if not session.may_differ or was_too_soon:
         return found
     return replace(found, confidence=weakest(found.confidence, Confidence.POSSIBLE))
 

@@ -34,7 +34,8 @@ class SessionSource(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionTimeout:
     """A session timeout in ms, and its bounds. expiries: how many expiries show it, for source LOG. may_differ: whether
-    the members may have had another one: it was asked of a broker later, and the log does not show the same."""
+    the members may have had another one: it was asked of a broker later, and the log does not show the same.
+    allowed_ms: the shortest that the broker allows (`group.consumer.min.session.timeout.ms`), 0 if it is not known."""
 
     ms: int
     source: SessionSource
@@ -42,11 +43,12 @@ class SessionTimeout:
     most_ms: int
     expiries: int = 0
     may_differ: bool = False
+    allowed_ms: int = 0
 
     @classmethod
-    def exactly(cls, ms: int, source: SessionSource) -> "SessionTimeout":
+    def exactly(cls, ms: int, source: SessionSource, *, allowed_ms: int = 0) -> "SessionTimeout":
         """A session timeout that is known to the millisecond."""
-        return cls(ms=ms, source=source, least_ms=ms, most_ms=ms)
+        return cls(ms=ms, source=source, least_ms=ms, most_ms=ms, allowed_ms=allowed_ms)
 
     @property
     def text(self) -> str:

@@ -57,7 +57,7 @@ class LiveHistory:
             cluster, group_id=request.group_id, max_bytes=request.max_bytes, since_ms=request.since_ms
         )
         self._tables: GrowingTables | None = None
-        self._asked_ms: dict[str, int | None] = {}
+        self._asked: dict[str, SessionTimeout | None] = {}
         self._asked_names: dict[bytes, str | None] = {}
 
     @property
@@ -152,10 +152,18 @@ class LiveHistory:
         given = self._request.sessions(group_id, group_type)
         if given is not None:
             return given
-        if group_id not in self._asked_ms:
-            self._asked_ms[group_id] = self._cluster.session_timeout_ms(group_id, group_type)
-        ms = self._asked_ms[group_id]
-        return None if ms is None else SessionTimeout.exactly(ms, SessionSource.BROKER)
+        if group_id not in self._asked:
+            self._asked[group_id] = self._ask_session(group_id, group_type)
+        return self._asked[group_id]
+
+    def _ask_session(self, group_id: str, group_type: str) -> SessionTimeout | None:
+        ms = self._cluster.session_timeout_ms(group_id, group_type)
+        if ms is None:
+            return None
+        name = f"group.{group_type}.min.session.timeout.ms"
+        least = self._cluster.broker_settings(group_id, [name]).get(name, "")
+        allowed_ms = int(least) if least.isdecimal() else 0
+        return SessionTimeout.exactly(ms, SessionSource.BROKER, allowed_ms=allowed_ms)
 
 
 def _key(row: RebalanceRow) -> tuple[int, int, str]:

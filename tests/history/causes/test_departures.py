@@ -325,3 +325,14 @@ def test_a_member_that_left_while_there_was_nothing_to_consume_is_not_called_dea
         ends.append((end["end_cause"], end["end_confidence"]))
     cause = "admin-removal" if instance_id else "session-expiry"
     assert ends == [(cause, "likely"), (cause, "possible")]
+
+
+def test_a_session_that_may_have_been_another_was_no_shorter_than_brokers_allow():
+    """A member that was heard from 20 s before its records were deleted has left, if no session is shorter than 45 s."""
+    now = SessionTimeout.exactly(60_000, SessionSource.BROKER, allowed_ms=45_000)
+    for allowed_ms, sure in ((45_000, Confidence.LIKELY), (6_000, Confidence.POSSIBLE)):
+        session = at_departure(replace(now, allowed_ms=allowed_ms), None)
+        found = consumer_departure(
+            gone(20_000), AT, ConsumerAbsence(away=None, heard=AT - 60_000, unrevoked=None), session
+        )
+        assert verdict(found) == (Cause.LEAVE, sure), found

@@ -152,5 +152,6 @@ def test_a_member_that_was_removed_is_not_told_of_as_timed_out(units, tmp_path):
     units.faults["a"] = lambda units, name: remove(units, name) or 0
     ended = kgm(tmp_path, units.bootstrap, "rollout", "--yes", *restart_of_a(units, tmp_path / "j.ndjson"))
     assert ended.code == 8, str(ended)
-    assert "a was removed from the group before it came back, or its session timed out" in ended.err
+    # The count may come from the log before the member is missing in a description (for that, see test_observation).
+    assert "step 1: 1 rebalance, predicted: 0 rebalances" in ended.err
     assert "the session of a has timed out" not in ended.err
