@@ -32,6 +32,7 @@ from kgm.model.broker_version import BrokerVersion
 from kgm.model.errors import BrokerError, DecodeError, KgmError, UnreachableError
 from kgm.model.snapshot import GroupSnapshot
 from kgm.protocol.apis import ApiKey
+from kgm.text.whole_numbers import whole_number
 
 if TYPE_CHECKING:  # needed only by removals and predictions
     from kgm.client.leave_group import LeaveAnswer, MemberToRemove
@@ -388,7 +389,7 @@ class AdminClient:
         )
         values = {group_id: one.values for group_id, one in stated.items()} | effective
         texts = {group_id: one.get(name) for group_id, one in values.items() if not isinstance(one, KgmError)}
-        return {group_id: ms for group_id, text in texts.items() if (ms := _number(text)) is not None}
+        return {group_id: ms for group_id, text in texts.items() if (ms := whole_number(text)) is not None}
 
     def _effective(
         self, connection: BrokerConnection, stated: Mapping[str, GroupSettings], deadline: Deadline
@@ -432,7 +433,7 @@ class AdminClient:
         text = self.group_settings(group_id, [name]).get(name)
         if text is None and group_id not in self.unread_group_settings:
             text = self.broker_settings(group_id, [f"group.{name}"]).get(f"group.{name}")
-        return _number(text)
+        return whole_number(text)
 
     def _settings(
         self, group_id: str, fetch: Callable[[BrokerConnection, Deadline], dict[str, str]],
@@ -493,8 +494,3 @@ class AdminClient:
         from kgm.client.leave_group import leave_group
 
         return self.send_change(group_id, lambda one: leave_group(one, group_id, members, reason, deadline), deadline)
-
-
-def _number(text: str | None) -> int | None:
-    """A numeric setting; None if the broker did not report it."""
-    return int(text) if text is not None and text.isascii() and text.isdigit() else None

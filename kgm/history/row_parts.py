@@ -67,6 +67,11 @@ class GroupRecord:
     group_id: str
     group_type: str
 
+    def is_led_otherwise(self, last_epoch: int | None) -> bool:
+        """Whether another coordinator wrote it than the record before, which had this leader epoch. False if one of the
+        epochs is not known."""
+        return None not in (last_epoch, self.leader_epoch) and last_epoch != self.leader_epoch
+
     @property
     def columns(self) -> GroupRecordColumns:
         """The columns of a row about this record."""

@@ -21,6 +21,7 @@ from kgm.client.transport.connection import BrokerConnection
 from kgm.client.transport.deadline import Deadline
 from kgm.model.errors import KgmError
 from kgm.protocol.apis import ApiKey
+from kgm.text.whole_numbers import whole_number
 from kgm.text.wording import many
 
 _MIN_IN_SYNC: Final = "min.insync.replicas"
@@ -85,7 +86,6 @@ def _least_in_sync(brokers: Brokers, deadline: Deadline) -> int | None:
         return requests.fetch_topic_settings(connection, OFFSETS_TOPIC, [_MIN_IN_SYNC], deadline).get(_MIN_IN_SYNC)
 
     try:
-        text = brokers.on_any(ask, deadline) or ""
+        return whole_number(brokers.on_any(ask, deadline))
     except KgmError:
         return None
-    return int(text) if text.isascii() and text.isdigit() else None

@@ -13,6 +13,7 @@ from kgm.coordinator.groups.streams_group import StreamsGroup
 from kgm.coordinator.groups.streams_member import NO_TARGET_TASKS, NO_TASKS, StreamsMember, TargetTasks
 from kgm.coordinator.groups.streams_topology import ConfiguredTopology
 from kgm.coordinator.streams import records
+from kgm.text.whole_numbers import whole_number
 
 #: The only config that assignments depend on.
 STANDBYS: Final = "num.standby.replicas"
@@ -73,8 +74,7 @@ def _assign(
 
 
 def _standbys(configs: Mapping[str, str]) -> int:
-    text = configs.get(STANDBYS, "")
-    return int(text) if text.isdecimal() else 0
+    return whole_number(configs.get(STANDBYS)) or 0
 
 
 def _as_sets(tasks: Mapping[str, tuple[int, ...]]) -> dict[str, frozenset[int]]:

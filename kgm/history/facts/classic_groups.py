@@ -117,7 +117,7 @@ class ClassicGroupFacts:
         """The next record of the group; changes and rebalance: since the previous record. converted: the record turned
         a group of the consumer protocol into a classic one."""
         record = self.group.record(snapshot.offset, snapshot.timestamp, leader_epoch)
-        moved = None not in (self.leader_epoch, leader_epoch) and self.leader_epoch != leader_epoch
+        moved = record.is_led_otherwise(self.leader_epoch)
         for change in changes:
             self.rows.put(classic_change_row(record, change, self.previous))
         if snapshot.kind is SnapshotKind.TOMBSTONE:

@@ -202,7 +202,7 @@ class EpochState:
         """The next record of the group. complete: no offset is missing since the previous one. Returns whether another
         coordinator wrote it than the previous one."""
         self.heard_at = record.timestamp
-        is_moved = None not in (self.leader_epoch, record.leader_epoch) and self.leader_epoch != record.leader_epoch
+        is_moved = record.is_led_otherwise(self.leader_epoch)
         if is_moved:
             self.led_since = record.timestamp
         self.leader_epoch = self.leader_epoch if record.leader_epoch is None else record.leader_epoch

@@ -53,6 +53,7 @@ from kgm.operations.settings.ignored_checks import IgnoredCheck
 from kgm.protocol.apis import ApiKey
 from kgm.text.names import in_order, natural
 from kgm.text.shell import shell_word
+from kgm.text.whole_numbers import whole_number
 from kgm.text.wording import many
 
 _CHECKS: Final = (
@@ -460,10 +461,10 @@ class _ClusterQueries:
     def _broker_number(self, group: GroupSnapshot, name: str, unread: set[UnreadSettings]) -> int | None:
         """A numeric setting of the coordinator's broker; None if the broker does not report it. unread: collects the
         reasons why it could not be read."""
-        text = self.cluster.broker_settings(group.group_id, [name]).get(name, "")
+        text = self.cluster.broker_settings(group.group_id, [name]).get(name)
         if one := self.cluster.unread_broker_settings.get(group.group_id):
             unread.add(one)
-        return int(text) if text.isascii() and text.isdigit() else None
+        return whole_number(text)
 
     def _supports_consumer_protocol(self, group_id: str) -> bool:
         """Whether consumer groups are enabled on the brokers. Brokers 3.7 to 3.9 advertise the APIs either way, so only

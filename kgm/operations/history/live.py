@@ -20,6 +20,7 @@ from kgm.operations.groups.rebalance_wait import RebalanceWait, read_rebalance_w
 from kgm.operations.history.offsets import broker_view
 from kgm.operations.history.source import MOST_BYTES, History, HistorySource, extra_needed
 from kgm.pipeline.options import SourceKind
+from kgm.text.whole_numbers import whole_number
 
 if TYPE_CHECKING:
     from kgm.history.facts.offset_changes import BrokerView
@@ -161,9 +162,8 @@ class LiveHistory:
         if ms is None:
             return None
         name = f"group.{group_type}.min.session.timeout.ms"
-        least = self._cluster.broker_settings(group_id, [name]).get(name, "")
-        allowed_ms = int(least) if least.isdecimal() else 0
-        return SessionTimeout.exactly(ms, SessionSource.BROKER, allowed_ms=allowed_ms)
+        allowed_ms = whole_number(self._cluster.broker_settings(group_id, [name]).get(name))
+        return SessionTimeout.exactly(ms, SessionSource.BROKER, allowed_ms=allowed_ms or 0)
 
 
 def _key(row: RebalanceRow) -> tuple[int, int, str]:

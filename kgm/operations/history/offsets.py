@@ -12,6 +12,7 @@ from kgm.history.facts.offset_changes import BrokerView, GroupMoment, HeldOffset
 from kgm.history.reconstruct.classic_snapshots import SnapshotKind
 from kgm.history.rows import CommitRow, EventRow, GroupEpochRow, SnapshotRow
 from kgm.operations.history.source import History
+from kgm.text.whole_numbers import whole_number
 
 _RETENTION: Final = "offsets.retention.minutes"
 
@@ -56,8 +57,8 @@ def broker_view(cluster: AdminClient, history: History, group_id: str, retention
     """What the brokers currently report about a group's offsets. retention_ms: offsets.retention.minutes in ms; if
     None, it is read from the brokers. What cannot be read is left out."""
     if retention_ms is None:
-        minutes = cluster.broker_settings(group_id, [_RETENTION]).get(_RETENTION, "")
-        retention_ms = int(minutes) * 60_000 if minutes.isascii() and minutes.isdigit() else None
+        minutes = whole_number(cluster.broker_settings(group_id, [_RETENTION]).get(_RETENTION))
+        retention_ms = None if minutes is None else minutes * 60_000
     fold = OffsetFold((), (), BrokerView())
     fold.feed(history.tables.rows(CommitRow, history.all_times(group_id)))
     names = sorted({one.topic for one in fold.changes()})

@@ -24,6 +24,7 @@ from kgm.simulation.plan.starting_group import starting_group_of
 from kgm.simulation.play.client_profiles import LONGEST_START_MS
 from kgm.simulation.simulation import CONSUMER_INTERVAL_MS, SEED, Simulation
 from kgm.text.durations import parse_duration
+from kgm.text.whole_numbers import whole_number
 from kgm.text.wording import many
 
 #: The probability with which the plan should move nothing.
@@ -194,10 +195,10 @@ def _caveats(snapshot: GroupSnapshot, plan: Plan, members: int, advised_ms: int)
 def longest_session_ms(snapshot: GroupSnapshot, plan: Plan) -> float:
     """The longest session timeout that the broker accepts from members of a classic group; infinite for other
     groups."""
-    limit = plan.settings.get(MAX_SESSION)
     if snapshot.type != "classic":
         return math.inf
-    return int(limit) if limit is not None and limit.isdecimal() else _LONGEST_SESSION_MS
+    limit_ms = whole_number(plan.settings.get(MAX_SESSION))
+    return _LONGEST_SESSION_MS if limit_ms is None else limit_ms
 
 
 def restart_times_of(folder: str, group_id: str, cluster_id: str | None) -> tuple[int, ...]:

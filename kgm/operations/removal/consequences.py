@@ -21,12 +21,12 @@ from kgm.operations.removal.guard import GuardReport
 from kgm.operations.removal.liveness import LivenessVerdict
 from kgm.text.braces import as_list
 from kgm.text.names import in_order
+from kgm.text.whole_numbers import whole_number
 from kgm.text.wording import group_command, grouped, some
 
 #: Broker settings: which groups with members can change their protocol, and how many members a classic group can have.
 MIGRATION_POLICY, CLASSIC_MAX_SIZE = "group.consumer.migration.policy", "group.max.size"
 _NAMES_SHOWN = 8
-_SESSION_LIMITS = (MIN_SESSION, MAX_SESSION)
 #: The number of plays of a Kafka Streams application, of which only the range is shown; and the largest application
 #: that is played, as tasks times processes.
 _DRAWS, _MOST_PLAYED = 15, 300
@@ -76,7 +76,8 @@ def _why_not_classic(staying: Sequence[MemberSnapshot], policy: str | None, max_
         return f"{some(away)}: away, and still a member"
     if policy in ("upgrade", "disabled"):
         return f"{MIGRATION_POLICY}={policy}"
-    is_too_large = max_size.isdigit() and len(staying) > int(max_size)
+    most = whole_number(max_size)
+    is_too_large = most is not None and len(staying) > most
     return f"{len(staying)} members, and {CLASSIC_MAX_SIZE}={max_size}" if is_too_large else None
 
 
@@ -127,8 +128,7 @@ def refusal_warning(
 ) -> str | None:
     """A warning if the broker refuses members that stay in a classic group when they rejoin, because it does not allow
     their session timeouts. settings: the broker's, as far as it reports them."""
-    texts = (settings.get(name, "") for name in _SESSION_LIMITS)
-    lowest_ms, longest_ms = (int(text) if text.isdigit() else None for text in texts)
+    lowest_ms, longest_ms = (whole_number(settings.get(name)) for name in (MIN_SESSION, MAX_SESSION))
     staying = _staying(group, removed_member_ids)
     refused = refused_members(staying, guard.session_timeouts_ms, lowest_ms, longest_ms)
     if not refused:
