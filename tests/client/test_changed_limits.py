@@ -17,7 +17,11 @@ from tests.waiting import until
 CONSUMER, CLASSIC, TOPIC = "consumer-group", "classic-group", "orders"
 SESSION = "consumer.session.timeout.ms"
 OWN_MS, MOST_MS = 40_000, 10_000
-BEFORE = {"group.consumer.min.session.timeout.ms": "6000", "group.consumer.max.session.timeout.ms": "60000"}
+BEFORE = {
+    "broker.rack": "r1",
+    "group.consumer.min.session.timeout.ms": "6000",
+    "group.consumer.max.session.timeout.ms": "60000",
+}
 AFTER = {
     "group.consumer.session.timeout.ms": str(MOST_MS), "group.consumer.max.session.timeout.ms": str(MOST_MS),
     "group.max.session.timeout.ms": "60000",
@@ -58,6 +62,14 @@ def test_a_member_is_removed_after_the_session_that_the_broker_allows(restarted)
             lambda: cluster.describe_group(CONSUMER).members, "the member is still there",
             (OWN_MS - MOST_MS) / 1000, accept=lambda left: not left, every_s=0.5,
         )  # fmt: skip
+
+
+@pytest.mark.long
+@pytest.mark.kafka
+def test_the_rack_of_a_broker_is_known(restarted):
+    with connect(restarted.bootstrap, timeout_ms=60_000) as cluster:
+        cluster.describe_group(CLASSIC)
+        assert [broker.rack for broker in cluster.brokers.brokers()] == ["r1"]
 
 
 @pytest.mark.long

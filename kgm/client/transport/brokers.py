@@ -53,10 +53,11 @@ _FIND_BATCHED = 4
 
 @dataclass(frozen=True, slots=True)
 class BrokerNode:
-    """A broker as the cluster advertises it."""
+    """A broker as the cluster advertises it. rack: its `broker.rack`; None if it has none, or is not known."""
 
     id: int
     address: Address
+    rack: str | None = None
 
 
 def backoff(attempt: int) -> float:
@@ -254,7 +255,10 @@ class Brokers:
 
         answer = self.on_any(ask, deadline)
         self.cluster_id = answer.cluster_id
-        self._brokers = {row.node_id: BrokerNode(row.node_id, Address(row.host, row.port)) for row in answer.brokers}
+        self._brokers = {
+            row.node_id: BrokerNode(row.node_id, Address(row.host, row.port), row.rack or None)
+            for row in answer.brokers
+        }
         return answer
 
     # -- one broker ----------------------------------------------------------------------------------------------------

@@ -104,7 +104,7 @@ def resolve(address: Address, deadline: Deadline) -> list[tuple[int, tuple[str, 
         else:
             targets.extend((family, where) for family, _, _, _, where in rows)  # type: ignore[misc]  # IP only
 
-    if not deadline.expired and _is_literal(address.host):
+    if _is_literal(address.host):
         look_up()  # this sends nothing over the network
     else:
         finish_by(deadline, look_up)  # getaddrinfo has no timeout

@@ -10,6 +10,7 @@ from kgm.client import AdminClient
 from kgm.model.changes import Changes, changes
 from kgm.model.errors import KgmError, NotFoundError, UsageError
 from kgm.model.snapshot import GroupSnapshot
+from kgm.operations.groups.description import with_logged
 from kgm.text.names import in_order, natural
 
 
@@ -84,7 +85,8 @@ def compare_with_cluster(before: Side, after: Side, only: Sequence[str], cluster
         errors.extend(
             error for error in failed if not isinstance(error, NotFoundError) or error.group_id not in written
         )
-        return [answer for answer in answers if not isinstance(answer, KgmError)]
+        groups = [answer for answer in answers if not isinstance(answer, KgmError)]
+        return with_logged(cluster, groups)
 
     return compare_snapshots(described(before, wanted[0]), described(after, wanted[1]), only, errors)
 

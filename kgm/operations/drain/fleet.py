@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from kgm.client import AdminClient
+from kgm.client.transport.brokers import BrokerNode
 from kgm.model.errors import KgmError, NotFoundError
 from kgm.model.snapshot import GroupSnapshot
 from kgm.operations.bounce.group import BounceGroup, live_groups
 from kgm.operations.bounce.sinks import with_live_sinks, with_recorded_sinks
 from kgm.operations.drain.target import DrainTarget
 from kgm.operations.groups.selection import select_groups
+from kgm.text.wording import some
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,13 +48,30 @@ def live_fleet(
         else:
             described.append(answer)
     affected = [group for group in described if any(map(target.takes, group.members))]
+    stopping = [broker for broker in cluster.brokers.brokers() if target.takes_broker(broker)]
     return DrainedFleet(
         described=tuple(described),
-        affected=tuple(with_live_sinks(cluster, group) for group in live_groups(cluster, affected, on_group)),
+        affected=tuple(
+            with_live_sinks(cluster, _beside(stopping, group)) for group in live_groups(cluster, affected, on_group)
+        ),
         unread=unread,
         errors=selection.errors,
         unseen=selection.unseen,
     )
+
+
+def _beside(brokers: Sequence[BrokerNode], group: BounceGroup) -> BounceGroup:
+    """The group, with what it means that these brokers are in the place that is drained: consumers with `client.rack`
+    join again when the racks of their partitions change (KIP-881), and the rack of a broker that is down is not
+    known to them."""
+    if not brokers or group.snapshot.type != "classic" or not any(member.rack for member in group.snapshot.members):
+        return group
+    names = some([str(broker.id) for broker in brokers])
+    told = (
+        f"broker {names} is in the place that is drained, and is assumed to keep running: if it stops too, members "
+        "with client.rack join again, since the racks of replicas change"
+    )
+    return replace(group, caveats=(*group.caveats, told))
 
 
 def recorded_fleet(

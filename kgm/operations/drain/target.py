@@ -8,6 +8,7 @@ import socket
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from kgm.client.transport.brokers import BrokerNode
 from kgm.model.errors import NotFoundError, UsageError
 from kgm.model.snapshot import MemberSnapshot
 from kgm.operations.bounce.units import units_in, with_whole_units
@@ -43,6 +44,14 @@ class DrainTarget:
             and (not self.client_ids or _matches_any(member.client_id, self.client_ids))
             and (not self.racks or member.rack in self.racks)
             and (not self.identities or _matches_any(member.identity, self.identities))
+        )
+
+    def takes_broker(self, broker: BrokerNode) -> bool:
+        """Whether a broker is on one of the hosts, or in one of the racks: where both are given, in both."""
+        return (
+            bool(self.hosts or self.racks)
+            and (not self.hosts or any(_is_on(broker.address.host, host) for host in self.hosts))
+            and (not self.racks or broker.rack in self.racks)
         )
 
     def taken_from(self, members: Sequence[MemberSnapshot]) -> tuple[str, ...]:

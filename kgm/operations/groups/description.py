@@ -168,7 +168,7 @@ def _answers(
         groups = cluster.with_kafka_versions(groups)
     # The log shows when the rebalance delay of a Connect group began, and so when it ends.
     if is_whole and (request.is_complete or any(group.rebalance_delay_ms for group in groups)):
-        groups = _with_logged(cluster, groups)
+        groups = with_logged(cluster, groups)
     return [*groups, *errors]
 
 
@@ -209,7 +209,9 @@ def _waits(cluster: AdminClient, group: GroupSnapshot, *, is_read: bool) -> Iter
         yield wait
 
 
-def _with_logged(cluster: AdminClient, groups: list[GroupSnapshot]) -> list[GroupSnapshot]:
+def with_logged(cluster: AdminClient, groups: list[GroupSnapshot]) -> list[GroupSnapshot]:
+    """The described groups with what only the coordinators' logs have, such as session timeouts; as they are if there
+    are more than `_MOST_COMPLETED`."""
     if not 0 < len(groups) <= _MOST_COMPLETED:
         return groups
     from kgm.client.offsets_topic.last_rebalance import all_with_logged_timeouts

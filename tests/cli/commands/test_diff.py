@@ -13,6 +13,7 @@ from kgm.cli.options.snapshots import read_snapshot_file
 from kgm.model.snapshot_json import snapshot_from_json
 from kgm.server import serve_in_thread
 from tests.cli.runner import kgm
+from tests.client.joiners import SESSION_MS, Joiner, form_group
 from tests.kafka.members import RdMembers, wait_settled
 
 GROUP = {
@@ -238,3 +239,20 @@ def test_the_demo_has_its_group_after_every_step(tmp_path):
     assert [group.to_json() for group in read_snapshot_file(str(path)).snapshots] == [
         snapshot_from_json(restarted()).to_json()
     ]
+
+
+@pytest.mark.slow
+def test_a_session_timeout_that_a_restart_changed_is_seen_live(tmp_path):
+    """No description has it: both sides take it from the coordinator's log."""
+    path = tmp_path / "before.json"
+    with serve_in_thread(topics={"orders": 1}) as server:
+        (before,) = form_group(server, "g", ["a"], "orders")
+        path.write_text(kgm("describe", "g", "-b", server.bootstrap, "-o", "json").out)
+        before.close()
+        after = Joiner(server.port, "g", "a", "orders")
+        after.session_ms = SESSION_MS // 2
+        assert after.join().error_code == 0
+        run = kgm("diff", str(path), "live", "-b", server.bootstrap, "-o", "json")
+        after.close()
+    (one,) = json.loads(run.out)["data"]["groups"]
+    assert one["values_changed"]["session_timeout_ms"] == {"before": SESSION_MS, "after": SESSION_MS // 2}

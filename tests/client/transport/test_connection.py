@@ -247,3 +247,11 @@ def test_an_ipv6_literal_is_an_address():
     with listener, pytest.raises(KgmError) as caught:
         connect(f"[::1]:{listener.getsockname()[1]}", timeout_ms=100)
     assert "[::1]:" in caught.value.message
+
+
+def test_an_address_needs_no_time_to_be_resolved():
+    deadline = Deadline.after(0)
+    assert deadline.expired
+    assert resolve(Address("127.0.0.1", 9092), deadline) == [(socket.AF_INET, ("127.0.0.1", 9092))]
+    with pytest.raises(KgmError, match="within the time allowed"):
+        resolve(Address("no-such-host.invalid", 9092), deadline)

@@ -7,6 +7,7 @@ from kgm.model.errors import NotFoundError
 from kgm.operations.bounce.group import live_group
 from kgm.operations.drain.fleet import live_fleet, recorded_fleet
 from kgm.operations.drain.target import DrainTarget
+from kgm.protocol.subscription import Subscription, encode_subscription
 from tests.client.joiners import form_group
 from tests.operations.drain.fleets import placed
 
@@ -46,6 +47,22 @@ def test_all_groups_are_read_unless_some_are_named(server, group, form):
         fleet = live_fleet(cluster, LOOPBACK)
     assert group in {one.group_id for one in fleet.described}
     assert fleet.unseen is None
+
+
+def test_a_broker_in_the_place_that_is_drained_is_told_to_groups_with_racks(server, group):
+    """KIP-881: their members join again when a broker of their partitions is down, and its rack with it."""
+    in_rack = encode_subscription(Subscription(topics=("orders",), rack_id="r1"))
+    joiners = form_group(server, f"{group}-r", ["a"], "orders", metadata=in_rack)
+    joiners += form_group(server, f"{group}-n", ["a"], "orders")
+    with connect(server.bootstrap, timeout_ms=20_000) as cluster:
+        fleet = live_fleet(cluster, LOOPBACK, [f"{group}-r", f"{group}-n"])
+        (broker,) = cluster.brokers.brokers()
+    told = {one.snapshot.group_id: [text for text in one.caveats if "join again" in text] for one in fleet.affected}
+    assert told[f"{group}-n"] == []
+    (text,) = told[f"{group}-r"]
+    assert text.startswith(f"broker {broker.id} is in the place that is drained")
+    for joiner in joiners:
+        joiner.close()
 
 
 def test_groups_of_a_file_are_taken_as_they_are():

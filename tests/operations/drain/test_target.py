@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from kgm.client.transport.bootstrap import Address
+from kgm.client.transport.brokers import BrokerNode
 from kgm.model.errors import NotFoundError, UsageError
 from kgm.model.snapshot import MemberSnapshot
 from kgm.operations.drain.target import DrainTarget, with_addresses
@@ -44,6 +46,21 @@ def test_hosts_are_addresses_networks_and_globs(host, client_host, takes):
 )
 def test_members_are_known_by_client_id_rack_and_identity(target, takes):
     assert DrainTarget(**target).takes(member(rack="a")) is takes
+
+
+@pytest.mark.parametrize(
+    ("target", "takes"),
+    [
+        ({"racks": ("a", "b")}, True),
+        ({"racks": ("c",)}, False),
+        ({"hosts": ("10.0.3.0/24",)}, True),
+        ({"hosts": ("10.0.3.17",), "racks": ("c",)}, False),
+        ({"hosts": ("10.0.3.18",)}, False),
+        ({"client_ids": ("*",)}, False),  # that is no place
+    ],
+)
+def test_a_broker_is_in_a_place(target, takes):
+    assert DrainTarget(**target).takes_broker(BrokerNode(1, Address("10.0.3.17", 9092), "a")) is takes
 
 
 def test_values_of_one_kind_add_up_and_kinds_narrow_down():

@@ -87,7 +87,8 @@ def drain(
     that partitions have no consumer. A group is `empty` when no member is left, and `thin` when at most half of the
     members that can have partitions are left. A group that cannot be simulated or described, or is not reached
     before --timeout (if it is given), is listed with the reason. With -o ndjson, each group is printed as soon as
-    it is predicted, not ranked.
+    it is predicted, not ranked. Brokers on the hosts or in the racks are assumed to keep running; a note says so
+    where that matters (client.rack).
     Changes nothing.
 
     Repeating an option selects more members; different options narrow the selection: --host A --host B --client-id
