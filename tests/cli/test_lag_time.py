@@ -14,7 +14,8 @@ from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartiti
 from confluent_kafka.admin import AdminClient
 
 from kgm.cli.main import run
-from kgm.model.errors import ErrorCode
+from kgm.model.error_code import ErrorCode
+from kgm.model.errors import ConditionNotMet, PartialError
 from kgm.protocol.apis import ApiKey
 from kgm.protocol.messages.fetch_response import FetchResponse
 from kgm.server import serve_in_thread
@@ -123,7 +124,7 @@ def test_the_oldest_comes_first(scene, capsys):
 def test_wait_for_lag_in_time(scene, capsys):
     """The partition with a record of the future keeps any limit from being met: its lag in time is not known."""
     bootstrap, group, topic, _ = scene
-    assert run(["wait", group, "--for", "lag-time<=9h", "--timeout", "1s", "-b", bootstrap]) == 8
+    waits_in_vain(["wait", group, "--for", "lag-time<=9h", "--timeout", "1s", "-b", bootstrap])
     capsys.readouterr()
     other = f"{group}-other"
     rows = [TopicPartition(topic, partition, offset) for partition, offset in ((READ, 1), (BEHIND, 1), (MARKER, 1))]
@@ -132,7 +133,18 @@ def test_wait_for_lag_in_time(scene, capsys):
     done.result(30)
     assert run(["wait", other, "--for", "lag-time<=1h", "-b", bootstrap, "-o", "json"]) == 0
     assert json.loads(capsys.readouterr().out)["data"]["lag_ms"] >= AGES_MS[1]
-    assert run(["wait", other, "--for", "lag-time<=20s", "--timeout", "600ms", "-b", bootstrap]) == 8
+    waits_in_vain(["wait", other, "--for", "lag-time<=20s", "--timeout", "600ms", "-b", bootstrap])
+
+
+def waits_in_vain(words):
+    """Exit 8. On a busy machine a short wait may be over before the broker has answered, which is another code."""
+
+    def code() -> int:
+        found = run(words)
+        assert found in (ConditionNotMet.exit_code, PartialError.exit_code)
+        return found
+
+    until(code, "it did not end with 8", accept=lambda found: found == ConditionNotMet.exit_code)
 
 
 @pytest.mark.slow
