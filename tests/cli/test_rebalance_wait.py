@@ -16,7 +16,7 @@ from kgm.cli.main import run
 from kgm.client import connect
 from kgm.protocol.subscription import MemberAssignment, encode_assignment
 from kgm.server import serve_in_thread
-from tests.client.joiners import REBALANCE_MS, SESSION_MS, Joiner
+from tests.client.joiners import SESSION_MS, Joiner
 from tests.kafka.heartbeat_group import HeartbeatGroup, wait_coordinator_knows
 from tests.kafka.versions import LONG_CONSUMER_SESSION, shared_broker
 from tests.server.wire_client import WireClient
@@ -28,7 +28,8 @@ SLOW = "slow-1"
 @pytest.fixture(scope="module", params=["embedded", pytest.param("kafka", marks=pytest.mark.kafka)])
 def scene(request):
     """(bootstrap, group, member id of the newcomer): a static member has a generation for itself and
-    has committed; another one joins, and the first does nothing."""
+    has committed; another one joins, and the first does nothing. The rebalance timeout of the newcomer, which the log has
+    not yet, may be longer than that of the first."""
     topic = f"t-{uuid.uuid4().hex[:8]}"
     if request.param == "embedded":
         with serve_in_thread(topics={topic: 2}, settings={"group.initial.rebalance.delay.ms": 0}) as server:
@@ -68,14 +69,17 @@ def test_describe_tells_who_has_not_come_back(scene, capsys):
     (wait,) = json.loads(capsys.readouterr().out)["data"]["waits"]
     assert (wait["group_id"], wait["phase"]) == (group, "join")
     (awaited,) = wait["awaited"]
-    assert (awaited["group_instance_id"], awaited["limit_ms"]) == (SLOW, REBALANCE_MS)
+    assert (awaited["group_instance_id"], awaited["limit_ms"]) == (SLOW, None)
     assert awaited["session_timeout_ms"] == SESSION_MS
     assert awaited["idle_ms"] >= 0
     assert (wait["arrived"], wait["gone"], wait["generation"], wait["limit_ms"]) == (
         [newcomer],
         [],
         1,
-        REBALANCE_MS,
+        None,
+    )
+    assert wait["text"][0].endswith(
+        f": {SLOW}, at most 1m from its start, or max.poll.interval.ms of {newcomer} if that is longer"
     )
     assert run(["describe", group, "-b", bootstrap]) == 0
     assert "\nwaits for members to rejoin" in capsys.readouterr().out
@@ -83,7 +87,7 @@ def test_describe_tells_who_has_not_come_back(scene, capsys):
 
 @pytest.mark.slow
 def test_doctor_and_watch_tell_it_too(scene, capsys):
-    bootstrap, group, _ = scene
+    bootstrap, group, newcomer = scene
     run(["doctor", group, "--check", "rebalancing", "--window", "100ms", "-b", bootstrap, "-o", "json"])
     (finding,) = json.loads(capsys.readouterr().out)["data"]["findings"]
     assert finding["evidence"][0].startswith("waits for members to rejoin")
@@ -93,7 +97,9 @@ def test_doctor_and_watch_tell_it_too(scene, capsys):
     (verdict,) = json.loads(capsys.readouterr().out)["data"]["groups"]
     (missing,) = verdict["missing"]
     assert missing.startswith("its state is PreparingRebalance: waits for members to rejoin")
-    assert missing.endswith(f": {SLOW}, at most 1m from its start")
+    assert missing.endswith(
+        f": {SLOW}, at most 1m from its start, or max.poll.interval.ms of {newcomer} if that is longer"
+    )
 
 
 @pytest.mark.slow
@@ -101,7 +107,7 @@ def test_explain_tells_it_too(scene, capsys):
     bootstrap, group, newcomer = scene
     assert run(["history", "explain", group, "-b", bootstrap, "-o", "json"]) == 0
     wait = json.loads(capsys.readouterr().out)["data"]["wait"]
-    assert (wait["phase"], wait["generation"], wait["limit_ms"]) == ("join", 1, REBALANCE_MS)
+    assert (wait["phase"], wait["generation"], wait["limit_ms"]) == ("join", 1, None)
     assert ([one["group_instance_id"] for one in wait["awaited"]], wait["arrived"]) == ([SLOW], [newcomer])
 
 

@@ -115,7 +115,7 @@ SITUATIONS: Final = (
         before="Kafka does not show which of the listed members have rejoined; look at the one that has committed nothing\n"
                "for long.",
         commands=("kgm describe no-rejoin",),
-        says=("waits for members to rejoin (Kafka does not report which have): billing-1, at most 5m from its start",
+        says=("waits for members to rejoin (Kafka does not report which have): billing-1, at most 5m from its start, or max.poll.interval.ms of billing-2 if that is longer",
               "joined since generation 1: billing-2", "it is removed 30m after its last heartbeat"),
         after="During a rebalance, `kgm history explain` says the same below the earlier rebalances.",
     ),

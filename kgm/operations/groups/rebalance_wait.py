@@ -67,7 +67,8 @@ class GenerationMember:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AwaitedMember:
     """A member that the others may be waiting for. holds: partitions that it must give up. session_timeout_ms: it is
-    removed after this long without a heartbeat; limit_ms: it is removed after this long even if it sends heartbeats;
+    removed after this long without a heartbeat; limit_ms: after this long at most the others go on without it, even if
+    it sends heartbeats (in a classic group the limit of the wait, and not this member's own rebalance timeout);
     fenced_at_ms: the latest time of that, in ms since the epoch by the coordinator's clock. None: not known.
     is_asked_again: limit_ms began again when another coordinator took over."""
 
@@ -86,10 +87,12 @@ class AwaitedMember:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RebalanceWait:
     """A rebalance in progress. seen_for_ms: how long it has been observed; None after a single look. limit_ms: how long
-    this phase takes at most; None if not known. arrived, gone: identities that joined, and that left, since the last
-    generation. unknown_because: why the last generation is not known. away: static members that left and said they
-    would be back (KIP-848). needs_join: whether the group gets a new assignment only once a member joins or rejoins
-    (`classic_only`)."""
+    this phase takes at most; None if not known. known_limit_ms: the longest rebalance timeout that is known of a
+    classic group; those of `arrived` are not, and may be longer. may_begin_again: whether it is possible that none has
+    rejoined: as long as there are only static members, the coordinator then begins to wait again. arrived, gone:
+    identities that joined, and that left, since the last generation. unknown_because: why the last generation is not
+    known. away: static members that left and said they would be back (KIP-848). needs_join: whether the group gets a
+    new assignment only once a member joins or rejoins (`classic_only`)."""
 
     group_id: str
     phase: WaitPhase
@@ -98,6 +101,8 @@ class RebalanceWait:
     gone: tuple[str, ...] = ()
     generation: int | None = None
     limit_ms: int | None = None
+    known_limit_ms: int | None = None
+    may_begin_again: bool = False
     seen_for_ms: int | None = None
     unknown_because: str | None = None
     away: tuple[str, ...] = ()
@@ -106,11 +111,6 @@ class RebalanceWait:
     @property
     def headline(self) -> str:
         """Which members it waits for, and for how long at most, on one line."""
-        ends_ms = [one.fenced_at_ms for one in self.awaited if one.fenced_at_ms is not None]
-        if ends_ms and len(ends_ms) == len(self.awaited):
-            limit = f", at most until {rfc3339(max(ends_ms))}"
-        else:
-            limit = "" if self.limit_ms is None else f", at most {show_duration(self.limit_ms)} from its start"
         seen = "" if not self.seen_for_ms else f"; seen for {show_duration(self.seen_for_ms // 1000 * 1000)}"
         names = some(one.identity for one in self.awaited)
         match self.phase:
@@ -124,7 +124,19 @@ class RebalanceWait:
             case _:
                 away = f"waits until {some(self.away)} is back or its session ends" if self.away else None
                 whom = f"waits for {names}" if names else away or "partitions are being handed over"
-        return f"{whom}{limit}{seen}"
+        return f"{whom}{self._at_most()}{seen}"
+
+    def _at_most(self) -> str:
+        ends_ms = [one.fenced_at_ms for one in self.awaited if one.fenced_at_ms is not None]
+        if ends_ms and len(ends_ms) == len(self.awaited):
+            return f", at most until {rfc3339(max(ends_ms))}"
+        known_ms = self.known_limit_ms if self.limit_ms is None else self.limit_ms
+        if known_ms is None:
+            return ""
+        limit = f", at most {show_duration(known_ms)} from its start"
+        if self.limit_ms is None:
+            return f"{limit}, or max.poll.interval.ms of {some(self.arrived)} if that is longer"
+        return f"{limit} if any of them rejoins by then" if self.may_begin_again else limit
 
     def lines(self) -> list[str]:
         """Who joined and left, and each awaited member with its own limits."""
@@ -135,38 +147,50 @@ class RebalanceWait:
             lines.append(f"gone since generation {self.generation}: {some(self.gone)}")
         if self.needs_join:
             lines.append("to have all partitions assigned: restart a member, or start another one")
-        lines += [_line(one, self.phase) for one in self.awaited[:_MOST_LINES]]
+        lines += [self._line(one) for one in self.awaited[:_MOST_LINES]]
         if len(self.awaited) > _MOST_LINES:
             lines.append(f"and {many(len(self.awaited) - _MOST_LINES, 'more member')}")
         return lines
 
+    def _line(self, one: AwaitedMember) -> str:
+        parts = []
+        if one.epoch is not None:
+            parts.append(f"at epoch {one.epoch}")
+        if one.holds:
+            parts.append(f"still holds {partitions_text(one.holds)}")
+        if one.idle_ms is not None and one.idle_ms >= 1000:
+            parts.append(f"no commit for {show_duration(one.idle_ms // 1000 * 1000)}")
+        session = "its session timeout" if one.session_timeout_ms is None else show_duration(one.session_timeout_ms)
+        stopped = f"if it has stopped, it is removed {session} after its last heartbeat"
+        match self.phase:
+            case WaitPhase.JOIN if one.is_static:
+                parts += [stopped, f"{self._when_over()} the others continue without it, and it keeps its place"]
+            case WaitPhase.JOIN | WaitPhase.SYNC:
+                missing = "rejoin" if self.phase is WaitPhase.JOIN else "sync"
+                over = f"if it does not {missing}, it is removed {self._when_over()}"
+                parts.append(f"{over}; {stopped} if that is earlier")
+            case _:
+                parts += [stopped, _next_of_holder(one)]
+        return f"{one.identity}: {'; '.join(parts)}"
 
-def _line(one: AwaitedMember, phase: WaitPhase) -> str:
-    parts = []
-    if one.epoch is not None:
-        parts.append(f"at epoch {one.epoch}")
-    if one.holds:
-        parts.append(f"still holds {partitions_text(one.holds)}")
-    if one.idle_ms is not None and one.idle_ms >= 1000:
-        parts.append(f"no commit for {show_duration(one.idle_ms // 1000 * 1000)}")
-    session = "its session timeout" if one.session_timeout_ms is None else show_duration(one.session_timeout_ms)
-    parts.append(f"if it has stopped, it is removed {session} after its last heartbeat")
+    def _when_over(self) -> str:
+        """When this phase of a classic group ends without those that are awaited: all members have one timer."""
+        if self.limit_ms is not None:
+            return f"after at most {show_duration(self.limit_ms)}"
+        is_unknown = self.known_limit_ms is None
+        return "after the longest max.poll.interval.ms of the group" if is_unknown else "when that time is over"
+
+
+def _next_of_holder(one: AwaitedMember) -> str:
+    """What comes next for a member of a group with epochs."""
+    if not one.holds:
+        return "it takes over its part of the new assignment with its next heartbeats"
+    if one.fenced_at_ms is not None:
+        at = "by" if one.is_asked_again else "at"
+        return f"if it is alive and does not give them up, it is fenced {at} {rfc3339(one.fenced_at_ms)}"
     limit = "max.poll.interval.ms" if one.limit_ms is None else show_duration(one.limit_ms)
-    match phase:
-        case WaitPhase.JOIN if one.is_static:
-            then = f"after {limit} the others continue without it, and it keeps its place"
-        case WaitPhase.JOIN | WaitPhase.SYNC:
-            missing = "rejoin" if phase is WaitPhase.JOIN else "sync"
-            then = f"if it is alive and does not {missing}, it is removed after {limit}"
-        case _ if not one.holds:
-            then = "it takes over its part of the new assignment with its next heartbeats"
-        case _ if one.fenced_at_ms is not None:
-            at = "by" if one.is_asked_again else "at"
-            then = f"if it is alive and does not give them up, it is fenced {at} {rfc3339(one.fenced_at_ms)}"
-        case _:
-            since = "its coordinator took over" if one.is_asked_again else "it is asked to"
-            then = f"if it is alive and does not give them up, it is fenced {limit} after {since}"
-    return f"{one.identity}: {'; '.join([*parts, then])}"
+    since = "its coordinator took over" if one.is_asked_again else "it is asked to"
+    return f"if it is alive and does not give them up, it is fenced {limit} after {since}"
 
 
 def logged_members(record: GroupSnapshot | None) -> list[GenerationMember] | None:
@@ -177,8 +201,8 @@ def logged_members(record: GroupSnapshot | None) -> list[GenerationMember] | Non
         GenerationMember(
             member_id=one.member_id,
             group_instance_id=one.group_instance_id,
-            session_timeout_ms=record.session_timeout_ms,
-            rebalance_timeout_ms=record.rebalance_timeout_ms,
+            session_timeout_ms=record.session_of(one),
+            rebalance_timeout_ms=record.rebalance_of(one),
         )
         for one in record.members
     ]
@@ -196,34 +220,42 @@ def rebalance_wait(
         return None
     joining = group.state == _JOINING
     known = {one.member_id: one for one in last or ()}
+    present = {one.member_id for one in group.members}
+    arrived = [] if last is None else [one.identity for one in group.members if one.member_id not in known]
+    # The coordinator sets one timer for all, to the longest timeout among the members that there are when the phase
+    # begins; who joins later does not extend it (GroupMetadataManager.prepareRebalance). Those that are gone by now
+    # may have been there when it waits for joins, and are removed before it waits for syncs.
+    there = [one.rebalance_timeout_ms for one in known.values() if joining or one.member_id in present]
+    known_limit_ms = max((one for one in there if one is not None), default=None)
+    limit_ms = None if arrived or None in there else known_limit_ms
     awaited = [
-        _awaited(one, known.get(one.member_id))
+        _awaited(one, known.get(one.member_id), limit_ms)
         for one in sorted(group.members, key=lambda one: natural(one.identity))
         if not joining or last is None or one.member_id in known
     ]
-    present = {one.identity for one in group.members}
-    arrived = [] if last is None else [one.identity for one in group.members if one.member_id not in known]
-    limits = [one.rebalance_timeout_ms for one in known.values() if one.rebalance_timeout_ms is not None]
+    identities = {one.identity for one in group.members}
     return RebalanceWait(
         group_id=group.group_id,
         phase=WaitPhase.JOIN if joining else WaitPhase.SYNC,
         awaited=tuple(awaited),
         arrived=tuple(in_order(arrived)),
-        gone=tuple(in_order(one.identity for one in known.values() if one.identity not in present)),
+        gone=tuple(in_order(one.identity for one in known.values() if one.identity not in identities)),
         generation=generation,
-        limit_ms=max(limits, default=None),
+        limit_ms=limit_ms,
+        known_limit_ms=known_limit_ms,
+        may_begin_again=joining and not arrived and group.static_members > 0,
         seen_for_ms=seen_for_ms,
         unknown_because=unknown_because if last is None else None,
     )
 
 
-def _awaited(member: MemberSnapshot, known: GenerationMember | None) -> AwaitedMember:
+def _awaited(member: MemberSnapshot, known: GenerationMember | None, limit_ms: int | None) -> AwaitedMember:
     return AwaitedMember(
         identity=member.identity,
         member_id=member.member_id,
         is_static=member.group_instance_id is not None,
         session_timeout_ms=None if known is None else known.session_timeout_ms,
-        limit_ms=None if known is None else known.rebalance_timeout_ms,
+        limit_ms=limit_ms,
         idle_ms=None if known is None else known.idle_ms,
     )
 

@@ -25,32 +25,37 @@ def was(name, **more):
 
 
 def test_members_of_the_last_generation_are_waited_for_and_newcomers_are_not():
+    """How long it waits at most is shown on a clock in test_wait_limits.py."""
     wait = rebalance_wait(
         classic("s-10", "s-2", "d-new"), [was("s-2"), was("s-10", idle_ms=70_500), was("d-old")], generation=7
     )
-    assert (wait.phase, wait.limit_ms) == (WaitPhase.JOIN, 300_000)
+    assert (wait.phase, wait.limit_ms, wait.known_limit_ms) == (WaitPhase.JOIN, None, 300_000)
     assert [one.identity for one in wait.awaited] == ["s-2", "s-10"]
     assert (wait.arrived, wait.gone) == (("d-new-id",), ("d-old-id",))
     assert wait.headline == (
-        "waits for members to rejoin (Kafka does not report which have): s-2, s-10, at most 5m from its start"
+        "waits for members to rejoin (Kafka does not report which have): s-2, s-10, at most 5m from its start, or "
+        "max.poll.interval.ms of d-new-id if that is longer"
     )
     assert wait.lines() == [
         "joined since generation 7: d-new-id",
         "gone since generation 7: d-old-id",
         (
-            "s-2: if it has stopped, it is removed 45s after its last heartbeat; after 5m the others continue without "
-            "it, and it keeps its place"
+            "s-2: if it has stopped, it is removed 45s after its last heartbeat; when that time is over the others "
+            "continue without it, and it keeps its place"
         ),
         (
-            "s-10: no commit for 1m10s; if it has stopped, it is removed 45s after its last heartbeat; after 5m the others continue "
-            "without it, and it keeps its place"
+            "s-10: no commit for 1m10s; if it has stopped, it is removed 45s after its last heartbeat; when that "
+            "time is over the others continue without it, and it keeps its place"
         ),
     ]
 
 
 def test_a_dynamic_member_is_removed_when_it_does_not_rejoin():
     (line,) = rebalance_wait(classic("d-1"), [was("d-1")]).lines()
-    assert line.endswith("if it is alive and does not rejoin, it is removed after 5m")
+    assert line == (
+        "d-1-id: if it does not rejoin, it is removed after at most 5m; if it has stopped, it is removed 45s after its last "
+        "heartbeat if that is earlier"
+    )
 
 
 def test_a_restarted_static_member_has_joined():
@@ -70,7 +75,9 @@ def test_without_the_log_all_may_be_waited_for():
 
 
 def test_in_the_sync_phase_all_have_joined():
-    wait = rebalance_wait(classic("d-1", "d-2", state="CompletingRebalance"), [was("d-1")], seen_for_ms=12_345)
+    wait = rebalance_wait(
+        classic("d-1", "d-2", state="CompletingRebalance"), [was("d-1"), was("d-2")], seen_for_ms=12_345
+    )
     assert wait.phase is WaitPhase.SYNC
     assert [one.member_id for one in wait.awaited] == ["d-1-id", "d-2-id"]
     assert wait.headline.startswith("all have joined; waits for the leader's assignment")
@@ -167,4 +174,9 @@ def test_a_record_names_the_members_of_its_generation():
         members=(MemberSnapshot(member_id="s-1-id", group_instance_id="s-1"),),
     )  # fmt: skip
     assert logged_members(record) == [was("s-1")]
+    # Members with timeouts of their own have none in common.
+    two = replace(record, members=(*record.members, MemberSnapshot(member_id="d-1-id")))
+    timeouts = {"s-1-id": (6_000, 10_000), "d-1-id": (45_000, 20_000)}
+    own = logged_members(two.with_member_timeouts(timeouts))
+    assert {one.member_id: (one.session_timeout_ms, one.rebalance_timeout_ms) for one in own} == timeouts
     assert logged_members(None) is None

@@ -35,6 +35,7 @@ from tests.server.broker_driver import Driver
 TOPIC = "orders"
 HOST = "192.0.2.1"
 SESSION_MS = 45_000
+REBALANCE_MS = 60_000
 _PORTS = {1: 9092, 2: 9093}
 _STEP_S = 0.2
 
@@ -101,6 +102,7 @@ class ClassicMember:
 
     def __init__(self, cluster: Cluster, group: str, instance_id: str | None, *, client_id: str = "c") -> None:
         self.cluster, self.group, self.instance_id, self.client_id = cluster, group, instance_id, client_id
+        self.session_ms, self.rebalance_ms = SESSION_MS, REBALANCE_MS
         self.member_id, self.generation = "", -1
         self._ticket = 0
 
@@ -109,8 +111,8 @@ class ClassicMember:
         self.cluster.load()
         metadata = encode_subscription(Subscription(topics=(TOPIC,)))
         request = JoinGroupRequest(
-            group_id=self.group, session_timeout_ms=SESSION_MS, rebalance_timeout_ms=60_000, member_id=self.member_id,
-            group_instance_id=self.instance_id, protocol_type="consumer",
+            group_id=self.group, session_timeout_ms=self.session_ms, rebalance_timeout_ms=self.rebalance_ms,
+            member_id=self.member_id, group_instance_id=self.instance_id, protocol_type="consumer",
             protocols=[JoinGroupRequestProtocol(name="range", metadata=metadata)],
         )  # fmt: skip
         # Version 3 gives a dynamic member its id at once, later ones in an extra round trip.
@@ -168,9 +170,14 @@ class ClassicMember:
         return self.cluster.request(request, version=9).topics[0].partitions[0].error_code
 
 
-def form_classic(cluster: Cluster, group: str, instance_ids: Sequence[str | None]) -> list[ClassicMember]:
-    """A stable group; member i owns partition i."""
+def form_classic(
+    cluster: Cluster, group: str, instance_ids: Sequence[str | None], *,
+    session_ms: int = SESSION_MS, rebalances_ms: Sequence[int] = (),
+) -> list[ClassicMember]:  # fmt: skip
+    """A stable group; member i owns partition i. rebalances_ms: the rebalance timeout of each member, if they differ."""
     members = [ClassicMember(cluster, group, name) for name in instance_ids]
+    for one, rebalance_ms in zip(members, rebalances_ms or [REBALANCE_MS] * len(members), strict=True):
+        one.session_ms, one.rebalance_ms = session_ms, rebalance_ms
     leaders = set()
     for count in range(1, len(members) + 1):  # the join of the last one waits for the existing members
         for one in reversed(members[:count]):
