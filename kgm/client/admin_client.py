@@ -374,8 +374,7 @@ class AdminClient:
         name = "consumer.session.timeout.ms"
 
         def ask(connection: BrokerConnection) -> dict[str, GroupSettings | KgmError]:
-            is_supported = connection.supports(ApiKey.DESCRIBE_CONFIGS)
-            return requests.fetch_group_settings(connection, group_ids, [name], deadline) if is_supported else {}
+            return requests.fetch_group_settings(connection, group_ids, [name], deadline)
 
         try:
             answers = self.brokers.on_any(ask, deadline)

@@ -39,6 +39,8 @@ _ISOLATED_OFFSETS: Final = 2
 _STATIC_HEARTBEAT = 3
 #: Metadata of topics by id.
 _METADATA_BY_ID = 12
+#: The version of ConsumerGroupHeartbeat that came with the settings of groups (ConfigResource.Type.GROUP), in 4.0.
+_HEARTBEAT_OF_4_0: Final = 1
 #: The resources of DescribeConfigs (Kafka: ConfigResource.Type).
 _TOPIC, _BROKER, _GROUP = 2, 4, 32
 #: The source of a setting that is the group's own (Kafka: ConfigSource.GROUP_CONFIG).
@@ -319,7 +321,10 @@ def fetch_group_settings(
     """Settings of groups as the broker states them, by group id, or why they cannot be read (4.0, DESCRIBE_CONFIGS):
     see `effective_settings`.
 
-    Brokers without group settings return none."""
+    None of brokers without settings of groups: those are not asked, since some log an error with a stack trace."""
+    are_known = connection.supports(ApiKey.CONSUMER_GROUP_HEARTBEAT, _HEARTBEAT_OF_4_0)
+    if not are_known or not connection.supports(ApiKey.DESCRIBE_CONFIGS):
+        return {}
     settings: dict[str, GroupSettings | KgmError] = {}
     for row in _describe_configs(connection, _GROUP, group_ids, names, deadline):
         if row.error_code in (0, ErrorCode.INVALID_REQUEST):

@@ -1,6 +1,7 @@
 """The settings that a consumer group has: its own, within the limits that its coordinator's broker has now. Up to 4.2
 they apply as they are (GroupConfig.java of each version)."""
 
+import uuid
 from contextlib import ExitStack, contextmanager
 
 import pytest
@@ -22,6 +23,7 @@ from kgm.protocol.messages.incremental_alter_configs_request import (
 from kgm.server import serve_in_thread
 from tests.client.faults import Edit, FaultProxy
 from tests.kafka.heartbeat_group import HeartbeatGroup
+from tests.kafka.versions import shared_broker
 from tests.server.wire_client import WireClient
 
 GROUP, TOPIC = "g", "orders"
@@ -142,3 +144,33 @@ def test_the_limits_of_a_broker_that_is_no_apache_kafka_are_not_known(tmp_path):
         assert cluster.describe_group(GROUP).session_timeout_ms is None
         assert cluster.group_settings(GROUP, [SESSION]) == {}
         assert GROUP in cluster.unread_group_settings
+
+
+@pytest.mark.parametrize(("version", "are_known"), [("2.8", False), ("3.9+new", False), ("4.0", True)])
+def test_brokers_before_4_0_are_not_asked_for_a_groups_settings(version, are_known):
+    settings = BrokerSettings(kafka_version=BrokerVersion.parse(version), offsets_topic_num_partitions=1)
+    with (
+        serve_in_thread(topics={TOPIC: 1}, settings=settings) as server,
+        FaultProxy((server.host, server.port)) as proxy,
+        connect(proxy.bootstrap, timeout_ms=10_000) as cluster,
+    ):
+        assert cluster.group_settings(GROUP, [SESSION]) == ({SESSION: "45000"} if are_known else {})
+        assert cluster.broker_settings(GROUP, ["group.min.session.timeout.ms"])
+        # Nothing is unread: there are no settings of groups.
+        assert (cluster.unread_group_settings, cluster.unread_broker_settings) == ({}, {})
+        asked = {one.resource_type for each in proxy.requests(ApiKey.DESCRIBE_CONFIGS) for one in each.resources}
+    assert asked == ({_GROUP, _BROKER} if are_known else {_BROKER})
+
+
+@pytest.mark.kafka
+@pytest.mark.slow
+def test_an_old_broker_logs_no_error():
+    """Kafka 2.8.2 logs each resource type that it does not know, with a stack trace."""
+    kafka = shared_broker("2.8.2")
+    group = f"g-{uuid.uuid4().hex[:8]}"
+    with connect(kafka.bootstrap, timeout_ms=20_000) as cluster:
+        assert cluster.group_settings(group, [SESSION]) == {}
+        assert (cluster.unread_group_settings, cluster.unread_broker_settings) == ({}, {})
+    assert f"resource type UNKNOWN for resource {group}" not in (kafka.folder / "broker.log").read_text(
+        errors="replace"
+    )
