@@ -9,11 +9,12 @@ from typing import Final
 from kgm.clients.subscribed_topics import subscribed_topics
 from kgm.clients.table import EAGER, KNOWN_ASSIGNORS
 from kgm.frameworks.connect import CONNECTOR, missing_work
-from kgm.model.assignment import count, owners
+from kgm.model.assignment import Partitions, count, less, owners
 from kgm.model.changes import owned
 from kgm.model.snapshot import GroupSnapshot
 from kgm.operations.doctor.findings import Finding, Severity, partition_names
 from kgm.operations.doctor.group_facts import GroupFacts
+from kgm.protocol.subscription import PROTOCOL_TYPE
 from kgm.simulation.connect.group import is_connect, work_of
 from kgm.text.braces import as_list
 from kgm.text.durations import show_duration
@@ -233,6 +234,54 @@ def mixed_subscriptions(facts: GroupFacts) -> Iterator[Finding]:
         )  # fmt: skip
 
 
+def unsubscribed_owners(facts: GroupFacts) -> Iterator[Finding]:
+    """Members of a classic group that own partitions of topics to which they do not subscribe. A static member that
+    restarts with other topics gets what it had, without a rebalance (KAFKA-12759); Java's consumers notice and rejoin,
+    librdkafka's consume it."""
+    group = facts.group
+    foreign = _foreign(group)
+    if facts.earlier is not None:
+        before = _foreign(facts.earlier)
+        kept = {name: less(owned, less(owned, before.get(name, {}))) for name, owned in foreign.items()}
+        foreign = {name: owned for name, owned in kept.items() if owned}
+    if not foreign:
+        return
+    subscriptions = {one.identity: some(in_order(one.known_topics)) or "nothing" for one in group.members}
+    evidence = [
+        f"{name}: owns {partitions_text(foreign[name])}, subscribes to {subscriptions[name]}"
+        for name in in_order(foreign)[:_MOST_PARTITIONS]
+    ]
+    lost = {topic for owned in foreign.values() for topic in owned} - subscribed_topics(group.members, group.topics)
+    if lost and all(one.topics is not None for one in group.members):
+        evidence.append(f"no member subscribes to {some(in_order(lost))}: then nobody consumes it")
+    is_one = len(foreign) == 1
+    yield facts.finding(
+        "unsubscribed-owner", Severity.WARNING,
+        f"{many(len(foreign), 'member')} {'owns' if is_one else 'own'} partitions of topics to which "
+        f"{'it does' if is_one else 'they do'} not subscribe: the next rebalance takes these partitions away",
+        *evidence, "a static member that restarts with other topics keeps what it had until the group rebalances",
+        about=in_order(foreign), run=("describe", "-o", "wide"),
+    )  # fmt: skip
+
+
+def _foreign(group: GroupSnapshot) -> dict[str, Partitions]:
+    """What members own of topics to which they do not subscribe, by identity; empty unless the group is stable and its
+    assignor gives partitions to subscribers only. Without topics that were deleted."""
+    is_plain = group.type == "classic" and group.protocol_type == PROTOCOL_TYPE and group.assignor in KNOWN_ASSIGNORS
+    if group.state != _STABLE or not is_plain:
+        return {}
+    foreign = {
+        one.identity: {
+            topic: numbers
+            for topic, numbers in one.assignment.items()
+            if numbers and topic not in {*one.topics, *group.deleted_topics}
+        }
+        for one in group.members
+        if one.topics is not None and one.regex is None
+    }
+    return {name: owned for name, owned in foreign.items() if owned}
+
+
 def missing_topics(facts: GroupFacts) -> Iterator[Finding]:
     """Subscribed topics that do not exist."""
     known = {topic.name for topic in facts.group.topics} | facts.undescribed_topics
@@ -318,5 +367,5 @@ def _may_migrate(group: GroupSnapshot) -> bool:
 
 CHECKS: Final = (
     unowned_partitions, unassigned_tasks, double_owners, unreadable_members, idle_members, away_members, uneven_shares,
-    mixed_subscriptions, missing_topics, mixed_clients, protocols,
+    mixed_subscriptions, unsubscribed_owners, missing_topics, mixed_clients, protocols,
 )  # fmt: skip

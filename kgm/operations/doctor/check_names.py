@@ -20,6 +20,7 @@ CHECK_NAMES: Final = (
     "offsets-of-other-topics", "random-instance-id", "rebalancing", "records-lost", "refused-consumer",
     "rejoins-refused", "session-timeout-advice", "session-too-short", "stalled-owner", "stalled-partition",
     "uneven-assignment", "unassigned-tasks", "unfinished-migration", "unowned-partitions", "unreadable-members",
+    "unsubscribed-owner",
     *ALARM_CHECKS,
 )  # fmt: skip
 

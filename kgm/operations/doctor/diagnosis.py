@@ -92,7 +92,7 @@ _CHECKS_OF_OFFSETS: Final = {
 }
 _CHECKS_OF_WINDOW: Final = ("growing-lag", "stalled-owner", "stalled-partition", "rebalancing")
 #: Checks that compare both descriptions, if there are two.
-_CHECKS_OF_BOTH: Final = frozenset({*_CHECKS_OF_WINDOW, "double-owners", "unowned-partitions"})
+_CHECKS_OF_BOTH: Final = frozenset({*_CHECKS_OF_WINDOW, "double-owners", "unowned-partitions", "unsubscribed-owner"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

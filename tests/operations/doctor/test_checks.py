@@ -149,6 +149,33 @@ def test_different_subscriptions_and_missing_topics():
     assert names(group, undescribed_topics=frozenset({"u"})) == [("mixed-subscriptions", "info")]
 
 
+def test_a_member_that_owns_what_it_does_not_subscribe_to():
+    """As librdkafka does after a static member has restarted with other topics: `test_restarted_with_other_topics.py`."""
+    topics = *HEALTHY.topics, TopicSnapshot(name="u", partitions=1)
+    restarted = member("seat-2", [2, 3], topics=("u",), start=2)
+    group = with_members(
+        member("seat-1", assignment={"t": (0, 1), "u": (0,)}, topics=("t", "u")), restarted, topics=topics
+    )
+    both = {one.check: one for one in found(group)}
+    assert both.keys() == {"unsubscribed-owner", "mixed-subscriptions"}
+    one = both["unsubscribed-owner"]
+    assert (one.severity, one.about) == ("warning", ("seat-2",))
+    assert one.evidence[0] == "seat-2: owns t[2-3], subscribes to u"
+    assert "unsubscribed-owner" in dict(names(group, earlier=group, window_ms=1000))
+    # A consumer that notices, as Java's do, rejoins soon.
+    assert "unsubscribed-owner" not in dict(names(group, earlier=HEALTHY, window_ms=1000))
+    nobody = with_members(member("seat-1", assignment={"u": (0,)}, topics=("u",)), restarted, topics=topics)
+    (alone,) = (one for one in found(nobody) if one.check == "unsubscribed-owner")
+    assert "no member subscribes to t: then nobody consumes it" in alone.evidence
+    for other in (
+        {"state": "PreparingRebalance"}, {"type": "consumer"}, {"assignor": "stream"}, {"assignor": "com.acme.MyAssignor"},
+        {"protocol_type": "connect"}, {"deleted_topics": ("t",)},
+    ):  # fmt: skip
+        assert "unsubscribed-owner" not in dict(names(replace(group, **other))), other
+    unknown = with_members(member("seat-1", [0, 1]), member("seat-2", [2, 3], topics=None))
+    assert "unsubscribed-owner" not in dict(names(unknown))
+
+
 def test_protocols():
     assert names(supports_consumer_protocol=True) == [("classic-protocol", "info")]
     for assignor in ("stream", "com.acme.MyAssignor"):
