@@ -114,6 +114,8 @@ class RebalanceWait:
         seen = "" if not self.seen_for_ms else f"; seen for {show_duration(self.seen_for_ms // 1000 * 1000)}"
         names = some(one.identity for one in self.awaited)
         match self.phase:
+            case WaitPhase.JOIN if not self.awaited:
+                whom = "waits for more members to join (group.initial.rebalance.delay.ms)"
             case WaitPhase.JOIN:
                 whom = f"waits for members to rejoin (Kafka does not report which have): {names}"
             case _ if self.needs_join:

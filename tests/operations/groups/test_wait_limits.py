@@ -9,7 +9,7 @@ import pytest
 
 from kgm.operations.groups.rebalance_wait import read_rebalance_wait
 from kgm.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
-from tests.operations.removal.in_process import ClassicMember, World, form_classic
+from tests.operations.removal.in_process import ClassicMember, Cluster, World, form_classic
 
 SESSION_MS = 100_000
 _LONGEST_S = 90
@@ -101,6 +101,16 @@ def test_static_members_are_waited_for_again_while_none_rejoins(world):
     assert told_of(world).phase == "join"
     members[0].send_join()
     assert seconds_until(world, members[0].joined) == 10  # 30 s once more
+
+
+def test_a_group_that_was_empty_waits_for_more_members(world):
+    world.clusters[0] = Cluster("this-cluster", group_initial_rebalance_delay_ms=3_000)
+    first = join(world, None, 20)
+    assert seconds_until(world, first.joined) == 3
+    leave(world, first)
+    newcomer = join(world, None, 20)
+    assert told_of(world).headline == "waits for more members to join (group.initial.rebalance.delay.ms)"
+    assert seconds_until(world, newcomer.joined) == 3
 
 
 @pytest.mark.parametrize("newcomer_s", [None, 60])
