@@ -20,6 +20,7 @@ from kgm.client.offsets_topic.member_activity import (
     MemberRecord,
     RebalanceRecord,
 )
+from kgm.coordinator.contract.behavior import behavior_of
 from kgm.model.assignment import Partitions, less
 from kgm.model.changes import REBALANCING
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
@@ -29,7 +30,7 @@ from kgm.text.names import in_order, natural
 from kgm.text.timestamps import rfc3339
 from kgm.text.wording import many, partitions_text, some
 
-_JOINING = "PreparingRebalance"
+_JOINING, _SYNCING = "PreparingRebalance", "CompletingRebalance"
 _MOST_LINES = 5
 #: The share of the remaining time that reading the log may take.
 _SHARE = 0.3
@@ -91,8 +92,9 @@ class RebalanceWait:
     classic group; those of `arrived` are not, and may be longer. may_begin_again: whether it is possible that none has
     rejoined: as long as there are only static members, the coordinator then begins to wait again. arrived, gone:
     identities that joined, and that left, since the last generation. unknown_because: why the last generation is not
-    known. away: static members that left and said they would be back (KIP-848). needs_join: whether the group gets a
-    new assignment only once a member joins or rejoins (`classic_only`)."""
+    known. is_endless: whether the coordinator sets no limit (it has none for syncs before Kafka 2.8). away: static
+    members that left and said they would be back (KIP-848). needs_join: whether the group gets a new assignment only
+    once a member joins or rejoins (`classic_only`)."""
 
     group_id: str
     phase: WaitPhase
@@ -105,6 +107,7 @@ class RebalanceWait:
     may_begin_again: bool = False
     seen_for_ms: int | None = None
     unknown_because: str | None = None
+    is_endless: bool = False
     away: tuple[str, ...] = ()
     needs_join: bool = False
 
@@ -167,6 +170,8 @@ class RebalanceWait:
         match self.phase:
             case WaitPhase.JOIN if one.is_static:
                 parts += [stopped, f"{self._when_over()} the others continue without it, and it keeps its place"]
+            case _ if self.is_endless:
+                parts.append(f"{stopped}; if it is alive and does not sync, nothing ends the wait")
             case WaitPhase.JOIN | WaitPhase.SYNC:
                 missing = "rejoin" if self.phase is WaitPhase.JOIN else "sync"
                 over = f"if it does not {missing}, it is removed {self._when_over()}"
@@ -228,7 +233,8 @@ def rebalance_wait(
     # begins; who joins later does not extend it (GroupMetadataManager.prepareRebalance). Those that are gone by now
     # may have been there when it waits for joins, and are removed before it waits for syncs.
     there = [one.rebalance_timeout_ms for one in known.values() if joining or one.member_id in present]
-    known_limit_ms = max((one for one in there if one is not None), default=None)
+    is_endless = not joining and _has_no_sync_timer(group)
+    known_limit_ms = max((one for one in there if one is not None and not is_endless), default=None)
     limit_ms = None if arrived or None in there else known_limit_ms
     awaited = [
         _awaited(one, known.get(one.member_id), limit_ms)
@@ -248,7 +254,14 @@ def rebalance_wait(
         may_begin_again=joining and not arrived and group.static_members > 0,
         seen_for_ms=seen_for_ms,
         unknown_because=unknown_because if last is None else None,
+        is_endless=is_endless,
     )
+
+
+def _has_no_sync_timer(group: GroupSnapshot) -> bool:
+    """Whether the coordinator waits for syncs without a limit. False if its version is not known."""
+    versions = group.kafka_versions or ()
+    return bool(versions) and not any(behavior_of(version).has_sync_timer for version in versions)
 
 
 def _awaited(member: MemberSnapshot, known: GenerationMember | None, limit_ms: int | None) -> AwaitedMember:
@@ -321,8 +334,9 @@ def read_rebalance_wait(
 ) -> RebalanceWait | None:
     """What a live group is waiting for, given what its log has about its members and the commits since. Raises
     nothing."""
-    if group.kafka_versions is None and run_only_classic(group, group.members):
-        (group,) = cluster.with_kafka_versions([group])  # it decides what such a group waits for
+    depends_on_version = group.state == _SYNCING or run_only_classic(group, group.members)
+    if group.kafka_versions is None and depends_on_version:  # on what it waits for, or for how long
+        (group,) = cluster.with_kafka_versions([group])
     wait = rebalance_wait(group, seen_for_ms=seen_for_ms)
     if wait is None:
         return None

@@ -84,6 +84,22 @@ def test_in_the_sync_phase_all_have_joined():
     assert wait.headline.endswith("at most 5m from its start; seen for 12s")
 
 
+def test_before_kafka_2_8_nothing_limits_the_wait_for_assignments():
+    """Kafka 2.4.1 still waited after 40 s, with members of 8 and 14 s; 4.3.0 removed both after 14 s."""
+    group, last = classic("d-1", "s-1", state="CompletingRebalance"), [was("d-1"), was("s-1")]
+    old = rebalance_wait(replace(group, kafka_versions=(BrokerVersion.parse("2.4"),)), last)
+    assert (old.limit_ms, [one.limit_ms for one in old.awaited]) == (None, [None, None])
+    assert old.headline.endswith(": d-1-id, s-1")
+    assert old.lines()[1] == (
+        "s-1: if it has stopped, it is removed 45s after its last heartbeat; if it is alive and does not sync, nothing ends "
+        "the wait"
+    )
+    for versions in (None, (), (BrokerVersion.parse("2.7"), BrokerVersion.parse("2.8"))):
+        assert rebalance_wait(replace(group, kafka_versions=versions), last).limit_ms == 300_000
+    joins = replace(group, state="PreparingRebalance", kafka_versions=(BrokerVersion.parse("2.4"),))
+    assert rebalance_wait(joins, last).limit_ms == 300_000
+
+
 @pytest.mark.parametrize("state", ["Stable", "Empty", "Dead"])
 def test_a_group_that_does_not_rebalance_waits_for_nobody(state):
     assert rebalance_wait(classic("d-1", state=state)) is None
