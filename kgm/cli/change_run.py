@@ -69,6 +69,10 @@ class ChangeRun(ABC, Generic[P, R]):
         """Notes to print along with the warnings."""
         return ()
 
+    def _as_sent(self, prepared: P, _report: ChangeReport[R]) -> P:
+        """The prepared change as it was checked last, if more than its verdicts may have changed since."""
+        return prepared
+
     @abstractmethod
     def _number(self, prepared: P) -> int:
         """How many members, groups or offsets would be removed."""
@@ -155,6 +159,10 @@ class ChangeRun(ABC, Generic[P, R]):
         elif number:
             self._notices.note(self._doing(number))
         report = self._change(prepared, audit)
+        told, prepared = self._notes(prepared), self._as_sent(prepared, report)
+        for text in self._notes(prepared):
+            if text not in told:
+                self._notices.note(text)
         for text in report.warnings:
             self._notices.warn(text)
         if report.interrupted:

@@ -186,7 +186,9 @@ class GroupSnapshot:
     1970 means immediately. is_settled: False if such an application, or a group of Connect workers, has a rebalance
     ahead that has not begun yet; None if it does not report that. rebalance_delay_ms: how long after its last rebalance
     the leader of a Connect group holds back connectors and tasks that were lost with a worker. unassigned_until: when
-    that ends, as RFC 3339. topology_epoch: of a streams group (KIP-1071). similar_topics: topics to which a member of a
+    that ends, as RFC 3339. topology_epoch: of a streams group (KIP-1071). earlier_assignors: of a classic group of
+    consumers, the other ones that it had with any of its members, by instance id or member id, as far back as its log
+    was read; None if it was not. similar_topics: topics to which a member of a
     classic group does not subscribe, although an expression may match them; not in JSON, and read for predictions only.
     """
 
@@ -215,6 +217,7 @@ class GroupSnapshot:
     rebalance_delay_ms: int | None = None
     unassigned_until: str | None = None
     topology_epoch: int | None = None
+    earlier_assignors: tuple[str, ...] | None = None
     similar_topics: tuple[TopicSnapshot, ...] = ()
 
     def session_of(self, member: MemberSnapshot) -> int | None:

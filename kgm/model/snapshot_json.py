@@ -67,6 +67,7 @@ def snapshot_from_json(data: Any) -> GroupSnapshot:
         rebalance_delay_ms=group.get("rebalance_delay_ms", (int,), optional=True),
         unassigned_until=group.get("unassigned_until", (str,), optional=True),
         topology_epoch=group.number("topology_epoch"),
+        earlier_assignors=group.names("earlier_assignors"),
     )
     refuse_contradictions(snapshot)
     return snapshot

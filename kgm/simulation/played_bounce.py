@@ -4,6 +4,7 @@ import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from kgm.assignors import is_known
 from kgm.coordinator.contract.behavior import behavior_of
 from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.model.client_library import FRANZ_GO
@@ -12,8 +13,8 @@ from kgm.model.snapshot import GroupSnapshot
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan
 from kgm.simulation.plan.client_library import HEARTBEAT_INTERVAL_MS, STICKY, longest_heartbeat_interval_ms
 from kgm.simulation.plan.played_settings import broker_settings_of
-from kgm.simulation.plan.server_assignors import may_lose_votes
 from kgm.simulation.plan.starting_group import StartingGroup
+from kgm.simulation.plan.votes import may_lose_votes
 from kgm.simulation.play.draw import FULL_FOR_NOW, SILENT_CLOSE, Draw
 from kgm.simulation.report.caveats import (
     ASSIGNMENT_INTERVAL,
@@ -316,9 +317,9 @@ def _of_other_voters(simulation: Simulation, drawn: Sequence[Draw]) -> Sequence[
 
 def _of_other_clients(simulation: Simulation, drawn: Sequence[Draw]) -> Sequence[Draw]:
     """The same number of draws with the other libraries that members may run on, if several are possible; with members
-    that report what they had although they are played as forgetting it, or the reverse, if they may forget it; and with
-    a cooperative assignor in place of one that kgm does not know. No draws if the outcomes are the same as in
-    `drawn`."""
+    that report what they had although they are played as forgetting it, or the reverse, if they may forget it; with a
+    cooperative assignor in place of one that kgm does not know; and with other assignors that the members list. No
+    draws if the outcomes are the same as in `drawn`."""
     group = simulation.group
     others: list[Draw] = []
     libraries = group.other_libraries
@@ -331,6 +332,9 @@ def _of_other_clients(simulation: Simulation, drawn: Sequence[Draw]) -> Sequence
             others += _played_with(simulation, replace(group, giving_up=some), len(drawn))
     if group.unknown_assignor is not None and group.protocol is GroupProtocol.CLASSIC:
         others += _played_with(simulation, replace(group, assignor=_COOPERATIVE), len(drawn))
+    if any(draw.rebalances for draw in drawn):
+        for name in filter(is_known, group.other_assignors):
+            others += _played_with(simulation, replace(group, assignor=name), len(drawn))
     return _other_than(drawn, lambda: others)
 
 

@@ -39,6 +39,7 @@ GROUP_KEYS = {
     "kafka_versions", "leader", "leader_library", "deleted_topics", "may_lack_offsets",
     "hidden_offset_topics",
     "next_rebalance_at", "is_settled", "rebalance_delay_ms", "unassigned_until", "topology_epoch",
+    "earlier_assignors",
 }  # fmt: skip
 MEMBER_KEYS = {
     "group_instance_id", "member_id", "client_id", "client_host", "rack", "member_epoch", "status", "subscription",

@@ -167,6 +167,11 @@ class _Run(ChangeRun["PreparedRemoval", "MemberResult"]):
     def _notes(self, prepared: PreparedRemoval) -> Sequence[str]:
         return prepared.moves.notes
 
+    def _as_sent(self, prepared: PreparedRemoval, report: ChangeReport[MemberResult]) -> PreparedRemoval:
+        from kgm.operations.removal.removal import PreparedRemoval
+
+        return report.prepared if isinstance(report.prepared, PreparedRemoval) else prepared
+
     def _number(self, prepared: PreparedRemoval) -> int:
         return len(prepared.plan.present)
 

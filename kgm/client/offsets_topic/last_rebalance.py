@@ -1,6 +1,6 @@
 """What no API returns about a classic group, from its coordinator's log: session and rebalance timeouts, generation,
-leader, and the end of the delay that the leader of a Connect group has set; about a consumer group, what its regular
-expressions still match.
+leader, the assignors that it had before, and the end of the delay that the leader of a Connect group has set; about a
+consumer group, what its regular expressions still match.
 
 Kafka stores a group's last rebalance as a record in the topic `__consumer_offsets`, which anyone with READ on it can
 read like any other topic (Kafka: GroupMetadataValue). It is read backward from its end, until the group's record or a
@@ -11,11 +11,11 @@ What the login was allowed to read but could not is in `AdminClient.unread_recor
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import Final
+from typing import Final, TypeAlias
 
 from kgm.client.admin_client import AdminClient
 from kgm.client.topic_log import partition_log
@@ -25,6 +25,7 @@ from kgm.clients.recognition import recognise_record
 from kgm.java.partitions import partition_for
 from kgm.model.errors import ErrorCode, KgmError, NotFoundError
 from kgm.model.snapshot import GroupSnapshot
+from kgm.protocol.subscription import PROTOCOL_TYPE
 from kgm.records.messages.consumer_group_regular_expression_key import ConsumerGroupRegularExpressionKey
 from kgm.records.messages.consumer_group_regular_expression_value import ConsumerGroupRegularExpressionValue
 from kgm.records.messages.group_metadata_value import GroupMetadataValue
@@ -37,6 +38,8 @@ _FIRST_WINDOW = 2_000
 _LAST_MS = 250_000_000_000_000
 #: The share of the remaining time that this can take.
 _SHARE = 0.25
+#: Values and when they were written.
+_Records: TypeAlias = list[tuple[bytes, int]]
 
 
 def with_logged_timeouts(cluster: AdminClient, snapshot: GroupSnapshot) -> GroupSnapshot:
@@ -50,7 +53,7 @@ def all_with_logged_timeouts(cluster: AdminClient, snapshots: Sequence[GroupSnap
     incomplete = [each.group_id for each in snapshots if each.type == "classic" and each.state == "Stable"]
     keys = {partition_log.group_record_key(group_id): group_id for group_id in incomplete}
     records = {keys[key]: record for key, record in (_last_records(cluster, keys) if keys else {}).items()}
-    return [_completed(snapshot, records.get(snapshot.group_id)) for snapshot in snapshots]
+    return [_completed(snapshot, records.get(snapshot.group_id, ())) for snapshot in snapshots]
 
 
 def with_resolved_topics(cluster: AdminClient, snapshots: Sequence[GroupSnapshot]) -> list[GroupSnapshot]:
@@ -63,9 +66,9 @@ def with_resolved_topics(cluster: AdminClient, snapshots: Sequence[GroupSnapshot
         if snapshot.type == "consumer" and member.regex
     }
     resolved: dict[str, set[str]] = {}
-    for key, (value, _) in (_last_records(cluster, keys) if keys else {}).items():
+    for key, records in (_last_records(cluster, keys) if keys else {}).items():
         with suppress(KgmError):
-            found = decode_record(key, value).value
+            found = decode_record(key, records[-1][0]).value
             if isinstance(found, ConsumerGroupRegularExpressionValue):
                 resolved.setdefault(keys[key], set()).update(found.topics)
     unseen = {
@@ -90,14 +93,10 @@ def _regex_key(group_id: str, regex: str) -> bytes:
     return encode_record(record)[0]
 
 
-def _completed(snapshot: GroupSnapshot, record: tuple[bytes, int] | None) -> GroupSnapshot:
-    if record is None:
-        return snapshot
-    try:
-        value = decode_record(partition_log.group_record_key(snapshot.group_id), record[0]).value
-    except KgmError:
-        return snapshot
-    if not isinstance(value, GroupMetadataValue) or not value.members:
+def _completed(snapshot: GroupSnapshot, records: Sequence[tuple[bytes, int]]) -> GroupSnapshot:
+    """records: the group's, oldest first."""
+    value = _decoded(snapshot, records[-1][0]) if records else None
+    if value is None or not value.members:
         return snapshot
     if {member.member_id for member in value.members} != {member.member_id for member in snapshot.members}:
         return snapshot
@@ -106,7 +105,38 @@ def _completed(snapshot: GroupSnapshot, record: tuple[bytes, int] | None) -> Gro
         generation=value.generation if snapshot.generation is None else snapshot.generation,
         leader=value.leader or None,
         unassigned_until=end_of_delay(snapshot, value.current_state_timestamp),
+        earlier_assignors=_earlier_assignors(snapshot, [_decoded(snapshot, earlier) for earlier, _ in records[:-1]]),
     )
+
+
+def _decoded(snapshot: GroupSnapshot, value: bytes) -> GroupMetadataValue | None:
+    with suppress(KgmError):
+        decoded = decode_record(partition_log.group_record_key(snapshot.group_id), value).value
+        return decoded if isinstance(decoded, GroupMetadataValue) else None
+    return None
+
+
+def _earlier_assignors(
+    snapshot: GroupSnapshot, earlier: Iterable[GroupMetadataValue | None]
+) -> tuple[str, ...] | None:  # fmt: skip
+    if snapshot.protocol_type != PROTOCOL_TYPE:
+        return None
+    generations = (
+        (value.protocol, [name for one in value.members for name in (one.member_id, one.group_instance_id)])
+        for value in earlier
+        if value is not None and value.protocol_type == PROTOCOL_TYPE
+    )
+    return other_assignors_with(snapshot, generations)
+
+
+def other_assignors_with(
+    snapshot: GroupSnapshot, generations: Iterable[tuple[str | None, Collection[str | None]]]
+) -> tuple[str, ...]:
+    """The assignors besides the group's that generations with any of its members had. generations: the assignor and the
+    member ids and instance ids of each."""
+    here = {name for one in snapshot.members for name in (one.member_id, one.group_instance_id) if name is not None}
+    found = {assignor for assignor, names in generations if assignor and not here.isdisjoint(names)}
+    return tuple(sorted(found - {snapshot.assignor}))
 
 
 def recorded_timeouts_ms(value: GroupMetadataValue) -> dict[str, tuple[int, int]]:
@@ -138,10 +168,10 @@ def _with_libraries(snapshot: GroupSnapshot, value: GroupMetadataValue) -> Group
     )
 
 
-def _last_records(cluster: AdminClient, keys: Mapping[bytes, str]) -> dict[bytes, tuple[bytes, int]]:
+def _last_records(cluster: AdminClient, keys: Mapping[bytes, str]) -> dict[bytes, _Records]:
     """The last records with these keys of groups, as `_find_last` returns them, except those that cannot be read."""
     deadline = cluster.deadline.part(_SHARE)
-    records: dict[bytes, tuple[bytes, int]] = {}
+    records: dict[bytes, _Records] = {}
     # Nothing more is read once a read has failed: describing groups must not wait for one timeout after another.
     try:
         topic = partition_log.look_up(cluster.brokers, deadline)
@@ -166,31 +196,34 @@ def find_last_records(
     partition. A group is missing if it has no record within bounds, or if its last record is a tombstone. Raises
     KgmError."""
     keys = {partition_log.group_record_key(group_id): group_id for group_id in group_ids}
-    return {keys[key]: record for key, record in _find_last(partition, keys, deadline, connection).items()}
+    return {keys[key]: records[-1] for key, records in _find_last(partition, keys, deadline, connection).items()}
 
 
 def _find_last(
     partition: int, keys: Iterable[bytes], deadline: Deadline, connection: BrokerConnection
-) -> dict[bytes, tuple[bytes, int]]:
-    """Like `find_last_records`, by the key of any record."""
+) -> dict[bytes, _Records]:
+    """Like `find_last_records`, by the key of any record; each with those before it that were read along with it, back
+    to a tombstone, oldest first."""
     wanted = {*keys}
-    records: dict[bytes, tuple[bytes, int]] = {}
+    records: dict[bytes, _Records] = {}
     start = partition_log.start_offset(connection, partition, deadline)
     end = partition_log.end_offset(connection, partition, deadline)
     read = 0
     for first, window_end in partition_log.windows_back(start, end, _FIRST_WINDOW):
-        newest: dict[bytes, tuple[bytes | None, int]] = {}
+        found: dict[bytes, _Records] = {}
         for fetched in partition_log.fetch_records(connection, partition, first, window_end, deadline):
             read += fetched.size_bytes
-            newest |= {
-                key: (value, at_ms) for key, value, at_ms in fetched.records if key is not None and key in wanted
-            }
+            for key, value, at_ms in fetched.records:
+                if key is not None and key in wanted:
+                    there = found.setdefault(key, [])
+                    if value is None:
+                        there.clear()
+                    else:
+                        there.append((value, at_ms))
             if read >= MAX_BYTES:
                 return records  # the rest of the window may contain later records
-        for key, (value, at_ms) in newest.items():
-            wanted.remove(key)
-            if value is not None:
-                records[key] = value, at_ms
+        wanted -= found.keys()
+        records |= {key: there for key, there in found.items() if there}
         if not wanted:
             break
     return records

@@ -94,10 +94,12 @@ class RecordedMember:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RebalanceRecord:
-    """A classic group's own record, written when a rebalance ended or a static member was replaced."""
+    """A classic group's own record, written when a rebalance ended or a static member was replaced. assignor: None if
+    the group had none, or is not one of consumers."""
 
     at_ms: int
     generation: int
+    assignor: str | None
     members: Mapping[str, RecordedMember]
 
 
@@ -426,4 +428,5 @@ def _rebalance(group: GroupMetadataValue, at_ms: int) -> RebalanceRecord:
         )
         for one in group.members
     }
-    return RebalanceRecord(at_ms=at_ms, generation=group.generation, members=members)
+    assignor = group.protocol or None if group.protocol_type == PROTOCOL_TYPE else None
+    return RebalanceRecord(at_ms=at_ms, generation=group.generation, assignor=assignor, members=members)

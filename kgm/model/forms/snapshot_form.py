@@ -84,5 +84,6 @@ GROUP: Final[dict[str, Any]] = {
     "rebalance_delay_ms": "int?",
     "unassigned_until": "str?",
     "topology_epoch": "int?",
+    "earlier_assignors": (["str"], None),
 }
 MOVE: Final[dict[str, Any]] = {"topic": "str", "partition": "int", "from": "str?", "to": "str?"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
 from kgm.model.errors import KgmError, NotFoundError, PartialError, RefusedError
@@ -17,7 +17,8 @@ R = TypeVar("R", bound=OneResult)
 class ChangeReport(Generic[R]):
     """results: one for each id, in the order of the request. error: one for the run, None if all succeeded. exit_code:
     what the command exits with. interrupted: by Ctrl-C after a request was sent. unrecorded_because: why the outcome is
-    not in the audit log, which is also a warning; None if it is, or if no log is kept."""
+    not in the audit log, which is also a warning; None if it is, or if no log is kept. prepared: the change as it was
+    when it was checked last, immediately before a request was sent."""
 
     results: tuple[R, ...]
     exit_code: int
@@ -25,6 +26,7 @@ class ChangeReport(Generic[R]):
     warnings: tuple[str, ...] = ()
     interrupted: bool = False
     unrecorded_because: str | None = None
+    prepared: PreparedChange[R] | None = field(default=None, repr=False, compare=False)
 
     @property
     def has_changed(self) -> bool:
@@ -82,7 +84,7 @@ class PreparedChange(ABC, Generic[R]):
             warnings = (f"the outcome is not in the audit log: {unrecorded_because}", *warnings)
         return ChangeReport(
             results=tuple(results), exit_code=code, error=error, warnings=tuple(warnings), interrupted=interrupted,
-            unrecorded_because=unrecorded_because,
+            unrecorded_because=unrecorded_because, prepared=self,
         )  # fmt: skip
 
 

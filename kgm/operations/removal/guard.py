@@ -16,12 +16,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
 
 from kgm.client import fresh_describe
 from kgm.client.admin_client import AdminClient
+from kgm.client.offsets_topic.last_rebalance import other_assignors_with
 from kgm.client.offsets_topic.member_activity import ActivityRecord, GroupActivity, RebalanceRecord
 from kgm.model.assignment import Partitions, count
 from kgm.model.errors import KgmError, NotFoundError, RefusedError
@@ -103,6 +104,8 @@ class GuardWatch:
         self._left: set[str] = set()
         self._replaced: set[str] = set()
         self._seen = {member.member_id for member in group.members}
+        #: The last description; None if the group could not be described again.
+        self._latest: GroupSnapshot | None = group
         self._missing: list[str] = []
         #: When the group's log was last seen to take records.
         self._writable_s = self._began_s
@@ -161,6 +164,19 @@ class GuardWatch:
         self._describe_again()
         self._cluster.go_on()
         return self._report()
+
+    @property
+    def latest(self) -> GroupSnapshot | None:
+        """The group as it was described last, without offsets after the first time, and with what the log has shown of
+        its earlier assignors. None if it could not be described again, or is gone."""
+        if self._latest is None or self._latest.type != "classic" or self._activity.unreadable_because is not None:
+            return self._latest
+        generations = (
+            (one.assignor, {name for row in one.members.values() for name in (row.member_id, row.group_instance_id)})
+            for one in self._past
+            if isinstance(one, RebalanceRecord)
+        )
+        return replace(self._latest, earlier_assignors=other_assignors_with(self._latest, generations))
 
     @property
     def is_outdated(self) -> bool:
@@ -340,6 +356,7 @@ class GuardWatch:
         # One description is not enough to conclude that a member is gone.
         names = [one.member.group_instance_id for one in self._observations.values()]
         after: GroupSnapshot | None
+        self._latest = None
         try:
             after = fresh_describe.describe_fresh(
                 self._cluster, self._group.group_id, [name for name in names if name is not None],
@@ -352,6 +369,7 @@ class GuardWatch:
                 f"group {after.group_id!r} has become a {after.type} group since kgm first described it",
                 facts=(f"it was a {self._group.type} group",), group_id=after.group_id,
             )  # fmt: skip
+        self._latest = after
         now_s = self._now_s()
         if self._cluster.brokers.has_moved(self._group.group_id, self._began_s):
             self._disturb("the coordinator moved while kgm watched")

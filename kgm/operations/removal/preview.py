@@ -24,8 +24,9 @@ from kgm.operations.removal.consequences import stay_only_classic
 from kgm.operations.removal.leader import LeaderAssignor, possible_leaders
 from kgm.simulation.plan.bounce_plan import Plan, WhatIf
 from kgm.simulation.plan.client_library import STICKY, may_forget
-from kgm.simulation.plan.server_assignors import SERVER_ASSIGNORS, SERVER_PREFIX, has_known_votes, may_lose_votes
+from kgm.simulation.plan.server_assignors import SERVER_ASSIGNORS, SERVER_PREFIX
 from kgm.simulation.plan.starting_group import library_of, starting_group_of
+from kgm.simulation.plan.votes import has_known_votes, may_lose_votes, other_assignors, other_lists, same_lists
 from kgm.simulation.report.certainty import doubts_of
 from kgm.simulation.report.present import outdated
 from kgm.simulation.report.self_check import unexplained
@@ -80,7 +81,8 @@ def preview_moves(
                 f"{group.assignor} if all members ask for it)"
             )
     if staying:
-        expected = replace(expected, notes=(*expected.notes, *_doubts(group, removed_member_ids)))
+        listed = _lists(group, stated_assignor) if len(staying) > 1 else []
+        expected = replace(expected, notes=(*expected.notes, *listed, *_doubts(group, removed_member_ids)))
     if first.map_order.decides:
         note = (
             f"the expected moves are one of many possibilities: {first.what} leads the group, whose {group.assignor} "
@@ -95,6 +97,14 @@ def preview_moves(
             )
             return replace(expected, notes=(*expected.notes, note))
     return expected
+
+
+def _lists(group: GroupSnapshot, stated_assignor: str | None) -> list[str]:
+    """What the moves assume about the assignors that members of a classic group list."""
+    if group.type != "classic" or group.assignor is None or has_known_votes(group, stated_assignor):
+        return []
+    others = other_assignors(group, stated_assignor)
+    return [other_lists(group.assignor, others) if others else same_lists(group.assignor)]
 
 
 def _why_by_rack(group: GroupSnapshot) -> str | None:

@@ -47,6 +47,7 @@ from kgm.simulation.plan.server_assignors import OFFERED, SERVER_ASSIGNORS
 from kgm.simulation.plan.starting_group import with_stated_library
 from kgm.text.wording import group_command
 
+_REFUSED: Final = unknown_moves("members will be refused")
 #: How long kgm waits for a member that may be alive to rejoin: it learns of its removal with its next heartbeat, by
 #: default 3 s (classic) or 5 s (KIP-848) after the last one. `--guard-window`, which may be short because the operator
 #: vouches for a member, does not shorten it: this is how an operator learns that the process was running.
@@ -57,7 +58,8 @@ RETURN_MS: Final = {"classic": 4_000, "consumer": 6_000}
 class PreparedRemoval(PreparedChange[MemberResult]):
     """What a removal would do, and whether it is allowed.
 
-    moves: who gets which partitions, as far as that is known. watch: the watch that gave the verdicts and looks again
+    moves: who gets which partitions, as far as that is known. described: the group as of then; None if it could not be
+    described again. watch: the watch that gave the verdicts and looks again
     before a request is sent; None if there is no member to remove."""
 
     request: RemovalRequest
@@ -65,6 +67,7 @@ class PreparedRemoval(PreparedChange[MemberResult]):
     guard: GuardReport
     moves: ExpectedMoves
     watch: GuardWatch | None = field(default=None, repr=False, compare=False)
+    described: GroupSnapshot | None = field(default=None, repr=False, compare=False)
 
     def with_verdicts(self, report: GuardReport, refusal: RefusedError | None) -> PreparedRemoval:
         """The same removal with later verdicts, which may refuse it."""
@@ -156,7 +159,7 @@ def prepare(
     warnings = [f"{name} is given more than once; it is removed once" for name in plan.repeated]
     refusal = watch = None
     if group is not None and plan.present:
-        (stated,) = cluster.offsets.with_similar_topics([_as_stated(group, request)], cluster.deadline)
+        _as_stated(group, request)
         watch = _watch_of(cluster, group, plan, request, clock)
         with phase("looking for signs of life"):
             report = watch.run()
@@ -164,11 +167,11 @@ def prepare(
         plan = plan.without(report.left)
         refusal = guard.decide(request, plan, report)
         outage = _refusal_warning(cluster, group, plan, report)
-        moves = _moves(cluster, stated, plan, request) if outage is None else unknown_moves("members will be refused")
+        moves = _moves(cluster, watch.latest, plan, request) if outage is None else _REFUSED
         warnings += [*([] if outage is None else [outage]), *_warnings(cluster, group, plan, report)]
     return PreparedRemoval(
         request=request, plan=plan, guard=report, moves=moves, warnings=tuple(warnings),
-        errors=tuple(errors), refusal=refusal, watch=watch,
+        errors=tuple(errors), refusal=refusal, watch=watch, described=None if watch is None else watch.latest,
     )  # fmt: skip
 
 
@@ -178,17 +181,35 @@ def _as_stated(group: GroupSnapshot, request: RemovalRequest) -> GroupSnapshot:
     are_known = request.assignor is None or is_known(request.assignor)
     if not are_known and (group.type != "consumer" or request.assignor not in SERVER_ASSIGNORS):
         raise UsageError(f"--assignor: kgm does not know {request.assignor!r}")
-    named = group if request.assignor is None else replace(group, assignor=request.assignor)
+    # What the group had before says nothing about the lists that the operator states.
+    named = replace(group, assignor=request.assignor, earlier_assignors=()) if request.assignor is not None else group
     return with_stated_library(named, request.library)
 
 
 def _moves(
-    cluster: AdminClient, stated: GroupSnapshot, plan: RemovalPlan, request: RemovalRequest
+    cluster: AdminClient, group: GroupSnapshot | None, plan: RemovalPlan, request: RemovalRequest
 ) -> ExpectedMoves:  # fmt: skip
+    """group: as it was described after the watch, because it may have changed meanwhile; None if it was not."""
+    if not plan.present:
+        return ExpectedMoves(moves=())
+    if group is None:
+        return unknown_moves("the group could not be described again after the watch")
+    try:
+        (stated,) = cluster.offsets.with_similar_topics([_as_stated(group, request)], cluster.deadline)
+    except KgmError as error:
+        return unknown_moves(error.message)
     return preview_moves(
         stated, plan.member_ids, undescribed_topics=cluster.offsets.undescribed_topics,
         default_assignor=_default_assignor(cluster, stated), stated_assignor=request.assignor,
     )  # fmt: skip
+
+
+def _rests_on(group: GroupSnapshot | None) -> object:
+    """What the preview of the moves rests on and what may change before a request is sent."""
+    if group is None:
+        return None
+    members = [(one.member_id, one.topics, one.regex, one.assignment, one.target_assignment) for one in group.members]
+    return group.state, group.assignor, group.topics, group.deleted_topics, group.earlier_assignors, members
 
 
 def _refusal_warning(
@@ -351,7 +372,11 @@ class _Execution:
             report = second_look.look_again(
                 self._cluster, self._prepared.request, self._plan, watch, clock=self._now_s
             )  # fmt: skip
+        before, latest = self._prepared.described, watch.latest
         self._prepared = self._prepared.with_verdicts(report, None)
+        if _rests_on(before) != _rests_on(latest) and self._prepared.moves != _REFUSED:
+            moves = _moves(self._cluster, latest, self._plan.without(report.left), self._prepared.request)
+            self._prepared = replace(self._prepared, moves=moves, described=latest)
         return report.left
 
     def _look_before_retry(self, batch: list[Target]) -> list[Target]:

@@ -22,9 +22,10 @@ from kgm.protocol.subscription import NEWEST, SHORT_VERSION
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Membership, WhatIf
 from kgm.simulation.plan.client_library import Library, is_nameless, may_forget, played_as
 from kgm.simulation.plan.refusals import refuse_unplayable
-from kgm.simulation.plan.server_assignors import SERVER_ASSIGNORS, SERVER_PREFIX, has_known_votes
+from kgm.simulation.plan.server_assignors import SERVER_ASSIGNORS, SERVER_PREFIX
 from kgm.simulation.plan.timeouts import REBALANCE_TIMEOUT_MS, SESSION_TIMEOUT_MS, timeouts_of, usual_timeouts
 from kgm.simulation.plan.topics import is_matched, partition_counts, topics_of_member, without_nonexistent
+from kgm.simulation.plan.votes import has_known_votes, other_assignors
 
 #: How many times a different half of the members is played as not upgraded yet, which for a few members covers about
 #: all the halves there are. With more members than this it is done once, because halves of many members give much the
@@ -149,7 +150,7 @@ class StartingGroup:
     resolved_before_ms: how long before the plan the broker resolved the regular expressions of members. voters: in a
     consumer group, the members that are played as asking for its assignor, whose majority decides; None: all members,
     and new ones. has_known_votes: whether all members are known to ask for the assignor, and in a classic group for no
-    other."""
+    other. other_assignors: those to which a classic group may change because its members list them, as far as seen."""
 
     group_id: str
     assignor: str
@@ -169,6 +170,7 @@ class StartingGroup:
     resolved_before_ms: int = RESOLVED_BEFORE_MS
     voters: frozenset[str] | None = None
     has_known_votes: bool = True
+    other_assignors: tuple[str, ...] = ()
 
     def vote_of(self, identity: str) -> str | None:
         """The assignor of the broker for which a member of a consumer group asks (`group.remote.assignor`)."""
@@ -306,6 +308,7 @@ def starting_group_of(snapshot: GroupSnapshot, what_if: WhatIf) -> StartingGroup
         has_user_data=any(member.user_data is not None for member in snapshot.members),
         may_forget=may_forget(snapshot, what_if.assignor),
         has_known_votes=has_known_votes(snapshot, what_if.assignor),
+        other_assignors=other_assignors(snapshot, what_if.assignor) if is_classic else (),
     )
     if any(member.rack for member in group.members):
         group = _with_caveat(

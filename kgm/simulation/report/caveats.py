@@ -12,6 +12,7 @@ from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan, Stop
 from kgm.simulation.plan.client_library import HEARTBEAT_INTERVAL_MS, Library, longest_heartbeat_interval_ms
 from kgm.simulation.plan.expressions import may_be_dropped
 from kgm.simulation.plan.starting_group import StartingGroup
+from kgm.simulation.plan.votes import same_lists
 from kgm.simulation.play.draw import FULL_FOR_NOW, SILENT_CLOSE, TRIES_AGAIN, TRIES_UNTIL_THERE_IS_ROOM, Draw
 from kgm.text.braces import as_list
 from kgm.text.names import in_order
@@ -283,12 +284,9 @@ def _seconds(span_ms: int) -> str:
 
 def _clients(group: StartingGroup, plan: Plan, draws: Sequence[Draw]) -> list[str]:
     texts = []
-    if plan.named and len(group.members) > 1 and not group.has_known_votes:
-        # A broker returns only the assignor that it has chosen, which all members list.
-        texts.append(
-            "all members are taken to list the same assignors (partition.assignment.strategy): otherwise the group may "
-            f"change to another one without those that stop (--assignor {group.unknown_assignor or group.assignor})"
-        )
+    left = len(group.members) + plan.scale_out - len({*plan.scale_in, *plan.remove})
+    if plan.named and left > 1 and not (group.has_known_votes or group.other_assignors):
+        texts.append(same_lists(group.unknown_assignor or group.assignor))
     silent = {event.member or "" for draw in draws for event in draw.timeline if event.detail == SILENT_CLOSE}
     if silent:
         session = _seconds(group.sessions_ms(silent)[1])

@@ -13,6 +13,7 @@ from kgm.model.snapshot import GroupSnapshot
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan, Stop
 from kgm.simulation.plan.client_library import STICKY, Library
 from kgm.simulation.plan.starting_group import StartingGroup, StartingMember
+from kgm.simulation.plan.votes import other_lists
 from kgm.simulation.report.prediction import Ranges
 from kgm.simulation.report.present import present_doubts
 from kgm.simulation.report.self_check import unexplained
@@ -88,10 +89,12 @@ def doubts_of(
     misfit = _misfit(snapshot, group, plan) if has_rebalances or may_rejoin else None
     others_assign = is_classic and _assigns_otherwise(snapshot, group, unsure)
     unknown = group.unknown_assignor or custom_default
-    knows_assignor = unknown is None and misfit is None and not others_assign
+    knows_assignor = unknown is None and misfit is None and not others_assign and not group.other_assignors
     texts = [misfit] if misfit else []
     if unknown is not None and has_rebalances:
         texts.append(_of_unknown_assignor(unknown, is_classic=is_classic and custom_default is None))
+    if group.other_assignors and has_rebalances:
+        texts.append(other_lists(group.unknown_assignor or group.assignor, group.other_assignors))
     if may_give_up := group.may_forget and group.assignor != STICKY and has_rebalances:
         texts.append(_of_nameless(group))
     writer = snapshot.leader_library

@@ -35,7 +35,7 @@ def rebalance(at_ms, generation=1, **assignments):
         )
         for name, partitions in assignments.items()
     }  # fmt: skip
-    return RebalanceRecord(at_ms=at_ms, generation=generation, members=members)
+    return RebalanceRecord(at_ms=at_ms, generation=generation, assignor="range", members=members)
 
 
 def observed(
