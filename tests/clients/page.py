@@ -87,12 +87,17 @@ each, and 500 others with `--long`. `kgm assign --library NAME` runs them.
    partitions will move unless both assignors move the same. `--assignor range` states that all members ask for it. Two
    things are taken for granted: if the assignor is the default, that no member asks for another, and that new members
    ask for the same as the others.
-9. In a classic group on two assumptions. All members list the same assignors (`partition.assignment.strategy`; a note
-   says so): a broker chooses one that all members list, and returns no others. So if only the member that stops has
-   kept the group from changing to another one, the prediction is wrong. `--assignor NAME` states that all list the
-   same. And processes subscribe to the same topics after a restart. A classic member sends the names that match its
-   regular expression, so a process that restarts also subscribes to topics that have been created since its library
-   last looked, up to five minutes before (`metadata.max.age.ms`, librdkafka's `topic.metadata.refresh.interval.ms`).
+9. In a classic group on two assumptions. All members list the same assignors in the same order
+   (`partition.assignment.strategy`; a note says so, also of `kgm remove-members`): a broker chooses one that all members
+   list, by the first of these in each list, and returns no others. So if only the members that stop have kept the group
+   from changing to another one, the prediction is wrong. `--assignor NAME` states that all list the same. Not where
+   the group's records in `__consumer_offsets`, as far back as kgm reads them, show that it has used another assignor
+   with some of its members (`earlier_assignors` in JSON): then what a rebalance moves is a range up to all partitions,
+   and the number of rebalances includes what the other assignor does. Librdkafka's members of a `cooperative-sticky`
+   group can list no other. And processes subscribe to the same topics after a restart. A classic member sends the
+   names that match its regular expression, so a process that restarts also subscribes to topics that have been created
+   since its library last looked, up to five minutes before (`metadata.max.age.ms`, librdkafka's
+   `topic.metadata.refresh.interval.ms`).
 10. Not if a classic group rebalances that may bring such a topic. Except for librdkafka's, members that subscribe by a
     regular expression look for topics before they join a rebalance, and no API shows the expression, or when a topic
     was created. So kgm compares topic names: a topic of the cluster that begins or ends as all topics of a member do,

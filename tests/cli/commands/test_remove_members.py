@@ -504,7 +504,7 @@ def test_tables_for_people(proxy, group, form, capsys):  # noqa: F811
         "EVIDENCE",
     ]
     assert "planned" in out
-    assert "1 partition will move: orders[0] a -> b" in out
+    assert "1 partition may move: orders[0] a -> b" in out
     for form_of in ("wide", "csv", "tsv", "yaml", "ndjson", "markdown", "name"):
         assert run([*arguments, "-o", form_of]) == 0
         assert "a" in capsys.readouterr().out

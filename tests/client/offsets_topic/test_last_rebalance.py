@@ -11,12 +11,16 @@ import pytest
 from kgm.client import connect
 from kgm.client.offsets_topic import last_rebalance
 from kgm.client.offsets_topic.last_rebalance import with_logged_timeouts
+from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.protocol.messages.offset_commit_request import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
 from kgm.protocol.subscription import MemberAssignment, encode_assignment
+from kgm.records.messages.group_metadata_key import GroupMetadataKey
+from kgm.records.messages.group_metadata_value import GroupMetadataValue, MemberMetadata
+from kgm.records.record import Record, encode_record
 from tests.cli.runner import kgm
 from tests.client.joiners import REBALANCE_MS, SESSION_MS, Joiner
 from tests.waiting import until
@@ -164,3 +168,37 @@ def test_what_cannot_be_read_costs_nothing(proxy, form, group):
     with connect(proxy.bootstrap, timeout_ms=10_000) as cluster:
         snapshot = cluster.describe_group(group, offsets=False)
         assert with_logged_timeouts(cluster, snapshot) is snapshot
+
+
+def generation(assignor: str | None, *members: tuple[str, str | None], kind: str = "consumer") -> bytes:
+    """A record of a group's last rebalance. members: (member id, instance id) of each."""
+    rows = [MemberMetadata(member_id=name, group_instance_id=static) for name, static in members]
+    value = GroupMetadataValue(protocol_type=kind, generation=1, protocol=assignor, members=rows)
+    return encode_record(Record(GroupMetadataKey(group="g"), value))[1] or b""
+
+
+@pytest.mark.parametrize(
+    ("earlier", "seen"),
+    [
+        ([], ()),
+        ([generation("range", ("a-1", "a"))], ()),
+        ([generation("sticky", ("a-0", "a"))], ("sticky",)),  # a process before the present one
+        ([generation("sticky", ("b-1", None)), generation("roundrobin", ("a-1", "a"))], ("roundrobin", "sticky")),
+        ([generation("sticky", ("c-1", "c"))], ()),  # whose members are all gone
+        ([generation(None), b"\x7f\xff"], ()),
+        ([generation("sticky", ("a-1", "a"), kind="connect")], ()),
+    ],
+    ids=["none", "the same", "by instance id", "two", "of others", "empty or unreadable", "of another protocol"],
+)  # fmt: skip
+def test_assignors_are_seen_that_the_group_had_with_its_members(monkeypatch, earlier, seen):
+    here = (("a-1", "a"), ("b-1", None))
+    group = GroupSnapshot(
+        group_id="g", type="classic", state="Stable", protocol_type="consumer", assignor="range",
+        members=tuple(MemberSnapshot(member_id=name, group_instance_id=static) for name, static in here),
+    )  # fmt: skip
+    records = [(value, 0) for value in (*earlier, generation("range", *here))]
+    key = encode_record(Record(GroupMetadataKey(group="g"), None))[0]
+    monkeypatch.setattr(last_rebalance, "_last_records", lambda *_: {key: records})
+    assert with_logged_timeouts(None, group).earlier_assignors == seen
+    monkeypatch.setattr(last_rebalance, "_last_records", lambda *_: {})
+    assert with_logged_timeouts(None, group).earlier_assignors is None
