@@ -90,11 +90,9 @@ def doubts_of(
     others_assign = is_classic and _assigns_otherwise(snapshot, group, unsure)
     unknown = group.unknown_assignor or custom_default
     knows_assignor = unknown is None and misfit is None and not others_assign and not group.other_assignors
-    texts = [misfit] if misfit else []
+    texts = [text for text in (misfit, _of_lists(group) if has_rebalances else None) if text]
     if unknown is not None and has_rebalances:
         texts.append(_of_unknown_assignor(unknown, is_classic=is_classic and custom_default is None))
-    if group.other_assignors and has_rebalances:
-        texts.append(other_lists(group.unknown_assignor or group.assignor, group.other_assignors))
     if may_give_up := group.may_forget and group.assignor != STICKY and has_rebalances:
         texts.append(_of_nameless(group))
     writer = snapshot.leader_library
@@ -147,6 +145,12 @@ def _of_unknown_assignor(name: str, *, is_classic: bool) -> str:
         f"kgm does not know the {whose}assignor {name}: the numbers of rebalances hold for it{kind}; "
         "who gets what, and so what moves, is not known (--assignor)"
     )
+
+
+def _of_lists(group: StartingGroup) -> str | None:
+    if not group.other_assignors:
+        return None
+    return other_lists(group.unknown_assignor or group.assignor, group.other_assignors)
 
 
 def _of_nameless(group: StartingGroup) -> str:
