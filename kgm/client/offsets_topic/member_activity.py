@@ -36,6 +36,7 @@ from kgm.records.messages.consumer_group_member_metadata_key import ConsumerGrou
 from kgm.records.messages.consumer_group_member_metadata_value import ConsumerGroupMemberMetadataValue
 from kgm.records.messages.group_metadata_value import GroupMetadataValue
 from kgm.records.messages.offset_commit_key import OffsetCommitKey
+from kgm.records.messages.offset_commit_value import OffsetCommitValue
 from kgm.records.record import decode_record
 from kgm.records.record_types import RecordType
 from kgm.records.transactions import PendingItems, TransactionEnd
@@ -58,12 +59,13 @@ _LEFT_EPOCHS: Final = (-1, -2)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitRecord:
     """An offset commit. at_ms: when the coordinator wrote it, in ms since the epoch by its clock. A sign of life in any
-    case; in a transaction, it is a commit only once the transaction is committed. is_transactional: whether it is in a
-    transaction; end: the end of that, None while it is open."""
+    case; in a transaction, it is a commit only once the transaction is committed. offset: the committed offset.
+    is_transactional: whether it is in a transaction; end: the end of that, None while it is open."""
 
     at_ms: int
     topic: str
     partition: int
+    offset: int
     is_transactional: bool = False
     end: TransactionEnd | None = None
 
@@ -388,10 +390,11 @@ def _decode(key: bytes, value: bytes | None, at_ms: int, batch: Batch) -> Activi
             return DepartureRecord(at_ms=at_ms, member_id=member.member_id)
         case _, None:
             return None
-        case OffsetCommitKey() as commit, _:
+        case OffsetCommitKey() as commit, OffsetCommitValue(offset=offset):
             return CommitRecord(
-                at_ms=at_ms, topic=commit.topic, partition=commit.partition, is_transactional=batch.transactional
-            )
+                at_ms=at_ms, topic=commit.topic, partition=commit.partition, offset=offset,
+                is_transactional=batch.transactional,
+            )  # fmt: skip
         case _, GroupMetadataValue() as group:
             return _rebalance(group, at_ms)
         case (

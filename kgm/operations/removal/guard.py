@@ -272,10 +272,20 @@ class GuardWatch:
     def _take_past(self, one: Observation) -> None:
         interval, last_ms = commit_interval(one.member.member_id, one.owned or {}, self._past)
         one.interval, one.last_commit_ms = interval, last_ms
+        one.read_s, one.uncommitted_ms = self._now_s(), self._uncommitted_ms(last_ms)
         if interval is None and self._activity.unreadable_because is None and one.owned and count(one.owned):
             one.missing.append("the group's log does not show how often it commits")
         if one.session_timeout_ms is None:
             one.missing.append("its session timeout is not known")
+
+    def _uncommitted_ms(self, last_ms: int | None) -> int:
+        """How much later than a commit the coordinator's newest record is. A rebalance begins anew, and another
+        coordinator has another clock: then it is the time since."""
+        newest, began = self._activity.newest_ms, self._activity.epoch_began_ms
+        if newest is None or began is None or last_ms is None:
+            return 0
+        rebalanced_ms = 0 if self._last_rebalance is None else self._last_rebalance.at_ms
+        return max(0, newest - max(began, last_ms, rebalanced_ms))
 
     # -- polling
 

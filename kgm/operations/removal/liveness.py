@@ -5,8 +5,9 @@ No Kafka API shows when a member last sent a heartbeat. Only this can be observe
 - `alive`: it committed, rejoined or reported while kgm watched, or it was still a member after a whole session timeout
   of watching, which takes heartbeats.
 - `stopped`: it left with the intention to return (member epoch -2, KIP-848); or kgm saw records arrive for it and then
-  no commit for at least five times its own commit interval, which the group's log shows, and nothing indicates that it
-  still sent heartbeats.
+  no commit for at least five times its own commit interval, which the group's log shows, nor for as long as all that
+  waited would have taken it at its usual pace, and nothing indicates that it still sent heartbeats. Many consumers
+  commit once they have handled what they polled: a backlog in one poll makes them silent for much longer than usual.
 - `unknown`: everything else. Evidence that is not available (a rebalance in progress, an old broker, no permission, a
   coordinator that has just moved) is reported as missing; it never counts as evidence that a member has stopped. Nor
   does silence while the group's partition of `__consumer_offsets` takes no records: nobody can commit then.
@@ -79,10 +80,12 @@ NO_MEMBER = Liveness(verdict=LivenessVerdict.UNKNOWN, evidence=("no member has t
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitInterval:
-    """How often a member commits: the longest of the intervals between its commits that the log shows."""
+    """How often a member commits: the longest of the intervals between its commits that the log shows. record_ms: how
+    long a record took it on average, waiting for records included, in ms; None if the commits do not show it."""
 
     longest_ms: int
     commits: int
+    record_ms: float | None = None
 
     @property
     def silence_ms(self) -> int:
@@ -104,34 +107,38 @@ def commit_interval(
         mine = None  # who owned what before the first rebalance in the records is not known
     times: list[int] = []
     intervals: list[int] = []
+    offsets: dict[tuple[str, int], int] = {}
+    handled = 0
 
     def close() -> None:
         intervals.extend(after - before for before, after in pairwise(sorted(set(times))))
+        times.clear()
+        offsets.clear()
 
     last: int | None = None
     for record in records:
         match record:
-            case CommitRecord(at_ms=at_ms, topic=topic, partition=partition):
+            case CommitRecord(at_ms=at_ms, topic=topic, partition=partition, offset=offset):
                 if mine is not None and partition in mine.get(topic, ()):
                     if last is not None and at_ms < last:
                         close()
-                        times = []
                     times.append(at_ms)
                     last = at_ms
+                    handled += max(0, offset - offsets.get((topic, partition), offset))
+                    offsets[topic, partition] = offset
             case RebalanceRecord(members=members):
                 close()
-                times = []
                 mine = members[member_id].assignment if member_id in members else None
             case MemberRecord(member_id=reported):
                 if reported == member_id:  # its partitions may have changed
                     close()
-                    times = []
             case DepartureRecord():
                 pass
     close()
     if len(intervals) < LEAST_INTERVALS:
         return None, last
-    return CommitInterval(longest_ms=max(intervals), commits=len(intervals) + 1), last
+    record_ms = sum(intervals) / handled if handled else None
+    return CommitInterval(longest_ms=max(intervals), commits=len(intervals) + 1, record_ms=record_ms), last
 
 
 @dataclass(slots=True, kw_only=True)
@@ -150,6 +157,10 @@ class Observation:
     interval: CommitInterval | None = None
     session_timeout_ms: int | None = None
     last_commit_ms: int | None = None
+    #: For how long it had committed nothing when kgm had read the log, in ms by the coordinator's clock.
+    uncommitted_ms: int = 0
+    #: When kgm had read the log.
+    read_s: float | None = None
     missing: list[str] = field(default_factory=list)
     #: Since when records that kgm saw arrive have been waiting for it without a break.
     waiting_since_s: float | None = None
@@ -157,6 +168,9 @@ class Observation:
     ends: dict[tuple[str, int], int] = field(default_factory=dict)
     grown: set[tuple[str, int]] = field(default_factory=set)
     waiting: int = 0
+    #: The most records that it can have polled at once since its last commit, and whether that cannot grow any more.
+    batch: int = 0
+    has_polled: bool = False
     lagging: list[tuple[str, int]] = field(default_factory=list)
     #: Partitions whose end offset could not be read.
     endless: list[tuple[str, int]] = field(default_factory=list)
@@ -207,7 +221,16 @@ class Observation:
         if not self.grown:
             self.waiting_since_s = None
         elif self.waiting_since_s is None:
-            self.waiting_since_s = now_s
+            self.waiting_since_s, self.batch, self.has_polled = now_s, 0, False
+        self._note_batch(now_s)
+
+    def _note_batch(self, now_s: float) -> None:
+        """Note what it can have polled at once: what waits until an interval after kgm saw records arrive. If it had
+        polled anything before, and polled again later than that, it would have committed."""
+        if self.waiting_since_s is None or self.interval is None or self.has_polled:
+            return
+        self.batch = max(self.batch, self.waiting)
+        self.has_polled = (now_s - self.waiting_since_s) * 1000 > self.interval.longest_ms
 
     def see_records(self, records: Iterable[ActivityRecord], now_s: float) -> None:
         """Note what was written to the group's log while kgm watches."""
@@ -237,7 +260,8 @@ class Observation:
     def disturbed(self, why: str, now_s: float) -> None:
         """Start over: silence up to now does not count, and the coordinator may have restarted its session."""
         self.was_disturbed = why
-        self.session_since_s = now_s
+        self.session_since_s = self.read_s = now_s
+        self.uncommitted_ms = 0
         self.waiting_since_s = None
         self.grown.clear()
 
@@ -299,7 +323,22 @@ class Observation:
         """Whether it has missed enough of its own commits to count as stopped."""
         if self.interval is None or self.heartbeats_without_commits:
             return False
+        batch_ms = self._batch_ms()
+        if batch_ms is None or self._uncommitted_ms(now_s) < batch_ms:
+            return False
         return self.silence_ms(now_s) >= self.interval.silence_ms
+
+    def _batch_ms(self) -> float | None:
+        """How long all that it can have polled at once takes it at its usual pace; None if that is not known."""
+        if self.interval is None or self.interval.record_ms is None:
+            return None
+        return self.batch * self.interval.record_ms
+
+    def _uncommitted_ms(self, now_s: float) -> float:
+        """For how long, at least, it has committed nothing; only as long as commits are known to have been written."""
+        until_s = now_s if self.writable_until_s is None else self.writable_until_s
+        since_s = self.began_s if self.read_s is None else self.read_s
+        return self.uncommitted_ms + max(0.0, (until_s - since_s) * 1000)
 
     def overdue_ms(self, newest_ms: int | None) -> int | None:
         """How long kgm would have to watch it, in ms from `began_s`, to see whether it is silent for long enough. None
@@ -313,9 +352,12 @@ class Observation:
         assert newest_ms is not None
         assert self.last_commit_ms is not None
         assert self.waiting_since_s is not None
-        if self.heartbeats_without_commits or newest_ms - self.last_commit_ms < self.interval.silence_ms:
+        batch_ms = self._batch_ms()
+        is_overdue = newest_ms - self.last_commit_ms >= self.interval.silence_ms
+        if self.heartbeats_without_commits or not is_overdue or batch_ms is None:
             return None
-        return round((self.waiting_since_s - self.began_s) * 1000) + self.interval.silence_ms
+        silent_ms = (self.waiting_since_s - self.began_s) * 1000 + self.interval.silence_ms
+        return round(max(silent_ms, batch_ms - self._uncommitted_ms(self.began_s)))
 
     def proof_ms(self) -> int | None:
         """How long, in ms, kgm has to watch to know for certain whether it is alive; None if no time is known to be
@@ -326,8 +368,11 @@ class Observation:
         windows = []
         if self.session_timeout_ms is not None:
             windows.append(self.session_timeout_ms + 2 * SESSION_MARGIN_MS)
-        if self.interval is not None and self.waiting_since_s is not None and not self.heartbeats_without_commits:
-            windows.append(self.interval.silence_ms + 2 * SESSION_MARGIN_MS)
+        batch_ms = self._batch_ms()
+        is_telling = self.waiting_since_s is not None and not self.heartbeats_without_commits
+        if self.interval is not None and batch_ms is not None and is_telling:
+            needed_ms = max(self.interval.silence_ms, round(batch_ms) - self.uncommitted_ms)
+            windows.append(needed_ms + 2 * SESSION_MARGIN_MS)
         return min(windows, default=None)
 
     def verdict(self, now_s: float) -> Liveness:
@@ -377,9 +422,15 @@ class Observation:
         seen = f"it committed nothing for {self.silence_ms(now_s) / 1000:.1f} s after kgm saw records arrive"
         if self.interval is None:
             return f"{seen} ({self.waiting} wait)"
-        needed = _seconds(self.interval.silence_ms)
         often = f"as it commits at least every {_seconds(self.interval.longest_ms)}"
-        return f"{seen} ({self.waiting} wait); {often}, that is proof only after {needed}"
+        batch_ms, needed_ms = self._batch_ms(), self.interval.silence_ms
+        if batch_ms is None:
+            return f"{seen} ({self.waiting} wait); its commits do not show how long a record takes it"
+        if batch_ms > needed_ms:
+            polled = f"{many(self.batch, 'record')} that it may have polled at once"
+            often = f"at the pace of its commits it takes {_seconds(round(batch_ms))} for {polled}"
+            return f"{seen} ({self.waiting} wait); {often}, and only that long after its last commit that is proof"
+        return f"{seen} ({self.waiting} wait); {often}, that is proof only after {_seconds(needed_ms)}"
 
 
 def _seconds(ms: int) -> str:

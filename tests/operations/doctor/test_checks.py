@@ -390,7 +390,7 @@ def test_members_that_left_or_were_removed_were_not_absent():
     assert "above 1503000 " in one.message
     joined = [record(HOUR, 1, b, **long), record(600_000, 2, a, b, **long), *back]
     assert found(recorded=joined) == []
-    commit = CommitRecord(at_ms=NOW - 90_000, topic="t", partition=1)
+    commit = CommitRecord(at_ms=NOW - 90_000, topic="t", partition=1, offset=1)
     assert found(recorded=past, commits=[commit]) == []
     for other in (
         replace(commit, partition=2), replace(commit, at_ms=NOW - 1_600_000), replace(commit, at_ms=NOW - 58_000)

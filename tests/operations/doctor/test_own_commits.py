@@ -69,7 +69,8 @@ class Log:
 
     unreadable_because = None
     records = tuple(
-        CommitRecord(at_ms=NOW - 20_000 - 30_000 * age, topic="t", partition=0) for age in range(12, -1, -1)
+        CommitRecord(at_ms=NOW - 20_000 - 30_000 * age, topic="t", partition=0, offset=20 - age)
+        for age in range(12, -1, -1)
     )
 
     def __init__(self, cluster, group_id):

@@ -32,7 +32,8 @@ def of(*members, generation, at_ms):
 
 def commits(last_ms, *, partition=1, every_ms=500, count=20):
     return [
-        CommitRecord(at_ms=last_ms - every_ms * back, topic="t", partition=partition) for back in reversed(range(count))
+        CommitRecord(at_ms=last_ms - every_ms * back, topic="t", partition=partition, offset=count - back)
+        for back in reversed(range(count))
     ]
 
 

@@ -529,7 +529,7 @@ on what kgm sees; what it cannot see never counts as a sign that a member is gon
 | verdict | means | removed |
 |---|---|---|
 | `alive` | it committed, rejoined or reported while kgm watched, or was still a member after its session timeout | only with `--allow-live` |
-| `stopped` | it left with the intention to come back (member epoch -2, KIP-848); or kgm has seen records arrive for it, and then no commit for five of its own commit intervals (10 seconds at least), as the group's log shows them | yes |
+| `stopped` | it left with the intention to come back (member epoch -2, KIP-848); or kgm has seen records arrive for it, and then no commit for five of its own commit intervals (10 seconds at least), as the group's log shows them, nor for as long as all that it may have polled at once takes it at their pace | yes |
 | `unknown` | anything else; the evidence says what is missing | only with `--assume-stopped` |
 
 ## What counts as evidence
@@ -567,6 +567,15 @@ kgm removes a member in the same way for `remove-members`, `rollout --remove` an
    A member of a classic group that is there again under the same member id did not come back: the coordinator moved
    before the rebalance had ended, and its successor does not know of the removal. Then run the command again.
 
+## A backlog is no death
+
+Many consumers (Java's, kafkajs) commit what they polled once they have handled all of it: after a burst of records a
+consumer that used to commit every second may be silent for minutes, and sends heartbeats. So kgm also counts the records
+that it may have polled at once, which are those that wait until one commit interval after kgm saw records arrive, and
+takes the average time for a record from its earlier commits. Only if it has committed nothing for as long as all these
+records take, by the coordinator's clock since its last commit, is its silence proof. If its commits show no pace, because
+they have committed the same offsets again and again, its silence is none.
+
 ## When to say --assume-stopped
 
 When you know that the process is not running, and only then:
@@ -580,7 +589,8 @@ alive, because it is still a member after that time, and one that is gone has dr
 
 ## What kgm cannot see
 
-- A consumer that is paused, or whose handler takes very long, commits nothing although records arrive. It looks stopped
+- A consumer that is paused, or whose handler takes much longer for a record than its commits have shown, commits nothing
+  although records arrive. It looks stopped
   once that lasts for five of its commit intervals (10 seconds at least), until its session timeout has passed since its
   last commit: then it must have sent heartbeats, and is `unknown` again. Java's consumers commit while they are paused.
   The same holds for a consumer for which only records of aborted transactions arrive.

@@ -23,8 +23,9 @@ ALIVE, STOPPED, UNKNOWN = LivenessVerdict
 PAIR = ("t", 0)
 
 
-def commit(at_ms, partition=0, topic="t"):
-    return CommitRecord(at_ms=at_ms, topic=topic, partition=partition)
+def commit(at_ms, partition=0, topic="t", offset=None):
+    """A commit of a consumer that handles a record each ms, unless an offset is given."""
+    return CommitRecord(at_ms=at_ms, topic=topic, partition=partition, offset=at_ms if offset is None else offset)
 
 
 def rebalance(at_ms, generation=1, **assignments):
@@ -48,7 +49,7 @@ def observed(
     return Observation(
         member=member, began_s=100.0, owned=member.assignment, session_timeout_ms=session_ms,
         committed={PAIR: 10} if committed is None else committed,
-        interval=None if interval_ms is None else CommitInterval(longest_ms=interval_ms, commits=9),
+        interval=None if interval_ms is None else CommitInterval(longest_ms=interval_ms, commits=9, record_ms=1),
     )  # fmt: skip
 
 
@@ -88,7 +89,8 @@ def arrive(one, count, now_s):
 def test_the_commit_interval_is_the_longest_that_the_log_shows(records, longest_ms, commits, last_ms):
     interval, last = commit_interval("m", {"t": (0, 1)}, records)
     assert last == last_ms
-    assert interval == (None if longest_ms is None else CommitInterval(longest_ms=longest_ms, commits=commits))
+    found = None if interval is None else (interval.longest_ms, interval.commits)
+    assert found == (None if longest_ms is None else (longest_ms, commits))
 
 
 def test_a_consumer_that_reported_may_have_got_other_partitions():
@@ -98,7 +100,29 @@ def test_a_consumer_that_reported_may_have_got_other_partitions():
         commit(900),
     ]
     interval, last = commit_interval("m", {"t": (0,)}, records)
-    assert (interval, last) == (CommitInterval(longest_ms=10, commits=4), 900)
+    assert interval is not None
+    assert (interval.longest_ms, interval.commits, last) == (10, 4, 900)
+
+
+@pytest.mark.parametrize(
+    ("records", "record_ms"),
+    [
+        # 1,000 ms for 4 records, and for 6 of two partitions.
+        ([commit(0, offset=10), commit(500, offset=13), commit(800, offset=13), commit(1_000, offset=14)], 250),
+        ([commit(0, offset=10), commit(0, 1, offset=7), commit(400, 1, offset=9), commit(500, offset=11), commit(1_000, offset=14)], 1_000 / 6),
+        # A lower offset is a reset, and repeats what was handled.
+        ([commit(0, offset=10), commit(500, offset=2), commit(800, offset=5), commit(900, offset=7)], 180),
+        # A rebalance and the commits of others do not count.
+        ([rebalance(0, m=[0]), *(commit(ms, offset=ms) for ms in (1, 2, 3)), rebalance(9, 2, m=[1]), commit(10, 1, offset=500),
+          commit(20, offset=900), commit(30, 1, offset=520)], 22 / 22),
+        # Java commits on a timer, also what it has committed before.
+        ([commit(ms, offset=3) for ms in (0, 5_000, 10_000, 15_000)], None),
+    ],
+)  # fmt: skip
+def test_what_a_record_takes_is_what_its_commits_show_on_average(records, record_ms):
+    interval, _ = commit_interval("m", {"t": (0, 1)}, records)
+    assert interval is not None
+    assert interval.record_ms == (None if record_ms is None else pytest.approx(record_ms))
 
 
 @pytest.mark.parametrize(("longest_ms", "silence_ms"), [(1, SHORTEST_SILENCE_MS), (5_000, 25_000), (60_000, 300_000)])
@@ -473,3 +497,60 @@ def test_each_verdict_can_be_reached():
         one.see_offsets({PAIR: 11 if commits else 10}, {PAIR: 30 if lag else 11}, 101.0)
         reached.add(one.verdict(200.0).verdict)
     assert reached == {ALIVE, STOPPED, UNKNOWN}
+
+
+# -- what it may have polled at once
+
+
+def batches(record_ms=1_000, uncommitted_ms=0):
+    """A member that commits each second, as its handler takes no record for longer than that."""
+    one = observed(interval_ms=1_000)
+    one.interval = CommitInterval(longest_ms=1_000, commits=9, record_ms=record_ms)
+    one.read_s, one.uncommitted_ms = one.began_s, uncommitted_ms
+    return one
+
+
+def test_a_backlog_that_it_may_have_polled_at_once_is_no_death():
+    """kafkajs and Java's consumer commit what they polled once they have handled all of it."""
+    one = batches()
+    arrive(one, 204, 101.0)
+    seen = one.verdict(130.0)
+    assert seen.verdict is UNKNOWN
+    assert "204 records that it may have polled at once" in seen.why
+    assert one.verdict(100.0 + 203).verdict is UNKNOWN
+    assert one.verdict(100.0 + 205).verdict is STOPPED
+
+
+def test_what_arrives_after_it_must_have_polled_is_in_no_batch_of_it():
+    one = batches()
+    arrive(one, 3, 101.0)
+    for second in range(1, 30):
+        one.see_offsets({PAIR: 10}, {PAIR: 13 + 100 * (second > 3)}, 101.0 + second)
+    assert one.verdict(101.0 + 9).verdict is UNKNOWN
+    assert one.verdict(101.0 + 10.1).verdict is STOPPED
+
+
+def test_the_time_before_the_watch_counts_by_the_clock_of_the_coordinator():
+    """Dead for ten minutes, with a record each second: that many records, however they came, were handled by now."""
+    dead, busy = batches(uncommitted_ms=600_000), batches(uncommitted_ms=12_000)
+    for one in (dead, busy):
+        arrive(one, 600, 101.0)
+        one.see_offsets({PAIR: 10}, {PAIR: 610 + 2}, 103.0)
+    assert dead.verdict(112.0).verdict is STOPPED
+    assert busy.verdict(112.0).verdict is UNKNOWN
+
+
+def test_a_rebalance_begins_anew():
+    one = batches(uncommitted_ms=600_000)
+    one.disturbed("the group rebalanced while kgm watched", 101.0)
+    arrive(one, 600, 102.0)
+    assert one.verdict(120.0).verdict is UNKNOWN
+
+
+def test_commits_that_show_no_pace_prove_nothing():
+    one = batches(record_ms=None)
+    arrive(one, 1, 101.0)
+    seen = one.verdict(500.0)
+    assert seen.verdict is UNKNOWN
+    assert "do not show how long a record takes it" in seen.why
+    assert one.proof_ms() is None
