@@ -162,10 +162,3 @@ def _topics(before: GroupSnapshot, after: GroupSnapshot) -> tuple[Changed, ...]:
         return ()
     names = sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))
     return tuple(Changed(name=name, before=old.get(name), after=new.get(name)) for name in names)
-
-
-def rebalances_between(before: int, after: int, *, is_empty: bool = False) -> int:
-    """The number of rebalances between two generations, or assignment epochs, that differ. A group that was deleted and
-    created again counts from 1. is_empty: nobody is in the latter generation: nothing is assigned in it, so it is no
-    rebalance."""
-    return (after - before if after > before else max(after, 1)) - is_empty

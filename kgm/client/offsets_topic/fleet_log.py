@@ -22,9 +22,9 @@ from kgm.client.transport.brokers import BrokerNode
 from kgm.client.transport.connection import BrokerConnection
 from kgm.client.transport.deadline import Deadline
 from kgm.java.partitions import partition_for
-from kgm.model.changes import rebalances_between
 from kgm.model.errors import DecodeError, KgmError
-from kgm.records.batch import Batch
+from kgm.model.rebalances import EndedRebalances, most_between
+from kgm.records.batch import Batch, RawRecord
 from kgm.records.messages.group_metadata_value import GroupMetadataValue
 from kgm.records.record import decode_record
 from kgm.records.record_types import RecordType
@@ -35,7 +35,8 @@ WINDOW_MS: Final = 3_600_000
 MOST_RECORDS: Final = 8_000
 _KEY_HEAD: Final = struct.Struct(">hh")
 _COMMITS: Final = (RecordType.OFFSET_COMMIT, RecordType.LEGACY_OFFSET_COMMIT)
-#: Records that end a rebalance: a classic group's record has its generation, the others have the assignment epoch.
+#: Records that end a rebalance: a classic group's record has its generation, the others, of which each is one, have the
+#: assignment epoch.
 _REBALANCES: Final = (
     RecordType.GROUP_METADATA, RecordType.CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA,
     RecordType.SHARE_GROUP_TARGET_ASSIGNMENT_METADATA, RecordType.STREAMS_GROUP_TARGET_ASSIGNMENT_METADATA,
@@ -46,7 +47,8 @@ class LoggedGroup(NamedTuple):
     """What the log says about a group. read_ms: when its partition was last read; known_since_ms: from when on nothing
     is missing; both None if the partition was never read, or the last read failed. committed_ms: when the group last
     committed; None if it has not since known_since_ms. rebalances: how many ended since rebalances_since_ms, which is
-    at most an hour ago. most_members: the most members that a classic group had after one of them."""
+    at most an hour ago; are_all_known: whether there were no more, because compaction removed no target assignment.
+    most_members: the most members that a classic group had after one of them."""
 
     read_ms: int | None
     known_since_ms: int | None
@@ -54,14 +56,17 @@ class LoggedGroup(NamedTuple):
     rebalances: int
     rebalances_since_ms: int | None
     most_members: int | None
+    are_all_known: bool = True
 
 
 class _Mark(NamedTuple):
-    """A record that ends one or more rebalances. members: how many a classic group has, else None."""
+    """A record that ends one or more rebalances. members: how many a classic group has, else None. is_whole: whether
+    there were no more since the previous record."""
 
     at_ms: int
     rebalances: int
     members: int | None
+    is_whole: bool
 
 
 _NOTHING: Final = LoggedGroup(None, None, None, 0, None, None)
@@ -71,12 +76,23 @@ _NOTHING: Final = LoggedGroup(None, None, None, 0, None, None)
 class _Partition:
     """position: the next offset to read; None before the first read. since_ms: from when on all records were read.
     read_ms: when the partition was last read; None if the last read failed. open: the groups with offsets in open
-    transactions."""
+    transactions. start: the first offset that was read, or the one after those that were left out; whole_from: the
+    offset from which on compaction has removed no record."""
 
     position: int | None = None
     open: PendingItems[bytes] = field(default_factory=PendingItems)
     since_ms: int = 0
     read_ms: int | None = None
+    start: int = 0
+    whole_from: int = 0
+
+
+@dataclass(slots=True)
+class _Ended:
+    """The rebalances of a group until the record at this offset, the last one that ends some."""
+
+    rebalances: EndedRebalances = field(default_factory=EndedRebalances)
+    offset: int = -1
 
 
 class FleetLog:
@@ -85,10 +101,10 @@ class FleetLog:
     def __init__(self, cluster: AdminClient, *, clock: Callable[[], float] = time.time) -> None:
         self._cluster, self._clock = cluster, clock
         self._partitions: dict[int, _Partition] = {}
-        #: By the bytes of the group's id: when it last committed, its marks, and its latest generation or epoch.
+        #: By the bytes of the group's id: when it last committed, its marks, and what ended last.
         self._commits: dict[bytes, int] = {}
         self._marks: dict[bytes, deque[_Mark]] = {}
-        self._numbers: dict[bytes, int] = {}
+        self._ended: dict[bytes, _Ended] = {}
         self._numbers_of_partitions: dict[str, int] = {}
         #: Why the topic, or part of it, could not be read last time; None if it could.
         self.unreadable_because: str | None = None
@@ -126,7 +142,7 @@ class FleetLog:
     def keep(self, group_ids: Collection[str]) -> None:
         """Forget all other groups."""
         kept = {group_id.encode() for group_id in group_ids}
-        for known in (self._commits, self._marks, self._numbers):
+        for known in (self._commits, self._marks, self._ended):
             for group in known.keys() - kept:
                 known.pop(group)
         for group_id in self._numbers_of_partitions.keys() - set(group_ids):
@@ -147,6 +163,7 @@ class FleetLog:
             rebalances=sum(mark.rebalances for mark in marks),
             rebalances_since_ms=counted_ms,
             most_members=max((mark.members for mark in marks if mark.members is not None), default=None),
+            are_all_known=all(mark.is_whole for mark in marks),
         )
 
     def _partition_of(self, group_id: str) -> _Partition | None:
@@ -178,10 +195,18 @@ class FleetLog:
                 first, since_ms = firsts.get(number, -1), now_ms - WINDOW_MS
                 first = end if first < 0 else first
                 open_.pending.clear()
+                self._begin(number, found, first)
             if end > first:
                 since_ms = self._read_partition(number, first, end, since_ms, open_, deadline, connection)
             # Only now: after a failure, the same records are read again.
             found.position, found.since_ms, found.read_ms, found.open = end, since_ms, now_ms, open_
+
+    def _begin(self, number: int, found: _Partition, first: int) -> None:
+        """Read a partition from this offset on, whatever was read before."""
+        found.start = found.whole_from = first
+        for group, ended in self._ended.items():
+            if partition_for(group.decode(errors="replace"), len(self._partitions)) == number:
+                ended.offset = -1
 
     def _read_partition(
         self, number: int, position: int, end: int, since_ms: int, open_: PendingItems[bytes], deadline: Deadline,
@@ -190,14 +215,23 @@ class FleetLog:
         """Returns from when on nothing is missing."""
         first = max(position, end - MOST_RECORDS)
         is_cut = first > position
+        found = self._partitions[number]
         if is_cut:
             open_.pending.clear()
+            found.start = found.whole_from = first
+        following = first
         for fetched in partition_log.fetch_batches(connection, number, first, end, deadline):
             if is_cut:
                 since_ms, is_cut = fetched[0].max_timestamp, False
             for batch in fetched:
+                if batch.base_offset > following:
+                    found.whole_from = batch.base_offset
+                if batch.record_count <= batch.last_offset_delta:
+                    found.whole_from = batch.last_offset
+                following = batch.last_offset + 1
                 if not batch.is_control:
-                    self._note(batch, first, end, since_ms, open_)
+                    for group in self._note(batch, first, end, since_ms, found):
+                        open_.add(batch, group)
                 elif first <= batch.base_offset < end:
                     self._end_transaction(batch, open_)
         return since_ms
@@ -207,42 +241,54 @@ class FleetLog:
         if ended is not None and ended[0].is_committed:
             self._commits |= dict.fromkeys(ended[1], ended[0].at_ms)
 
-    def _note(self, batch: Batch, first: int, end: int, since_ms: int, open_: PendingItems[bytes]) -> None:
+    def _note(self, batch: Batch, first: int, end: int, since_ms: int, found: _Partition) -> set[bytes]:
+        """Take the records of a batch. Returns the groups that commit with it if its transaction is committed."""
         committing: set[bytes] = set()
         for row in batch.records:
-            key, value = row.key, row.value
-            if not first <= row.offset < end or key is None or value is None or len(key) < _KEY_HEAD.size:
+            key = row.key
+            if not first <= row.offset < end or key is None or len(key) < _KEY_HEAD.size:
                 continue
             kind, size = _KEY_HEAD.unpack_from(key)
             group = key[_KEY_HEAD.size : _KEY_HEAD.size + size]
             if kind in _REBALANCES:
-                self._note_rebalance(group, key, value, row.timestamp, since_ms)
-            elif kind in _COMMITS and not batch.transactional:
-                self._commits[group] = row.timestamp
-            elif kind in _COMMITS:
+                self._note_rebalance(group, row, since_ms, found)
+            elif row.value is None or kind not in _COMMITS:
+                continue
+            elif batch.transactional:
                 committing.add(group)
-        for group in committing:
-            open_.add(batch, group)
+            else:
+                self._commits[group] = row.timestamp
+        return committing
 
-    def _note_rebalance(self, group: bytes, key: bytes, value: bytes, at_ms: int, since_ms: int) -> None:
+    def _note_rebalance(self, group: bytes, row: RawRecord, since_ms: int, found: _Partition) -> None:
+        """Take a record of a group's generation or target assignment, unless it was taken by a read that failed
+        later."""
+        ended = self._ended.setdefault(group, _Ended())
+        last, before = ended.offset, ended.rebalances.number
+        if row.key is None or row.offset <= last:
+            return
         try:
-            decoded = decode_record(key, value).value
+            decoded = decode_record(row.key, row.value).value
         except DecodeError:
             return
-        members = None
+        ended.offset = row.offset
+        members, is_whole = None, True
+        if decoded is None:
+            ended.rebalances.removed()
+            return
         if isinstance(decoded, GroupMetadataValue):
             number, members = decoded.generation, len(decoded.members)
+            count = ended.rebalances.generation(number, is_empty=members == 0)
             # A record written for a replaced static member is not a rebalance; it has the timestamp of the last one.
-            is_new = not 0 <= decoded.current_state_timestamp < since_ms
+            is_new = not 0 <= decoded.current_state_timestamp < since_ms and number > 0 and members != 0
         else:
             number, is_new = decoded.assignment_epoch, True  # type: ignore[union-attr]
-        before = self._numbers.get(group)
-        if before is None:
-            count = 1 if is_new and number > 0 and members != 0 else 0  # generation 0: a group without members
-        else:
-            count = 0 if number == before else rebalances_between(before, number, is_empty=members == 0)
-        self._numbers[group] = number
+            count = ended.rebalances.target(number)
+            is_read = found.whole_from <= (found.start if before is None else last)
+            is_whole = is_read or most_between(before or 1, number) == 1  # the first one of a group has epoch 1 or 2
+        if before is None and is_new:
+            count = 1
         marks = self._marks.setdefault(group, deque())
-        while marks and marks[0].at_ms < at_ms - WINDOW_MS:
+        while marks and marks[0].at_ms < row.timestamp - WINDOW_MS:
             marks.popleft()
-        marks.append(_Mark(at_ms, count, members))
+        marks.append(_Mark(row.timestamp, count, members, is_whole))

@@ -18,8 +18,9 @@ from kgm.client.failures import refuse_other_cluster
 from kgm.client.group_listing import ListedGroup, Listing
 from kgm.client.lag_times import KnownTimes, unread_records, with_lag_times
 from kgm.client.offsets_topic.fleet_log import WINDOW_MS, FleetLog, LoggedGroup
-from kgm.model.changes import REBALANCING, rebalances_between
+from kgm.model.changes import REBALANCING
 from kgm.model.errors import KgmError, NotFoundError
+from kgm.model.rebalances import most_between
 from kgm.model.snapshot import GroupSnapshot
 from kgm.operations.groups.selection import unseen_groups
 from kgm.operations.groups.unread import Unread, UnreadKind, undescribed, unread
@@ -51,14 +52,14 @@ class FleetRequest:
 @dataclass(slots=True)
 class _Past:
     """What earlier rounds saw of a group. members: (at_ms, number of members while stable), largest first; rebalances:
-    (at_ms, number)."""
+    (at_ms, the least number, the most that the epochs allow; a classic group may have had any number)."""
 
     since_ms: int
     state: str | None = None
     member_ids: frozenset[str] = frozenset()
     epoch: int | None = None
     members: deque[tuple[int, int]] = field(default_factory=deque)
-    rebalances: deque[tuple[int, int]] = field(default_factory=deque)
+    rebalances: deque[tuple[int, int, int]] = field(default_factory=deque)
 
     def observe(self, group: GroupSnapshot, now_ms: int) -> int | None:
         """Take a new description. Returns the largest number of members it had in the hour before; None if it was not
@@ -80,19 +81,19 @@ class _Past:
     def _count(self, group: GroupSnapshot, now_ms: int) -> None:
         """Count rebalances by epochs, or for a classic group by their visible effects."""
         member_ids = frozenset(member.member_id for member in group.members)
-        count = 0
+        count = most = 0
         if self.state is not None:
             if group.assignment_epoch is not None:
                 before = self.epoch
                 if before is not None and before != group.assignment_epoch:
-                    count = rebalances_between(before, group.assignment_epoch)
+                    count, most = 1, most_between(before, group.assignment_epoch)
             elif group.state in REBALANCING:
                 count = 0 if self.state in REBALANCING else 1
             elif member_ids != self.member_ids and self.state not in REBALANCING:
                 count = 1
         self.state, self.member_ids, self.epoch = group.state, member_ids, group.assignment_epoch
         if count:
-            self.rebalances.append((now_ms, count))
+            self.rebalances.append((now_ms, count, max(count, most)))
         while self.rebalances and self.rebalances[0][0] < now_ms - WINDOW_MS:
             self.rebalances.popleft()
 
@@ -290,11 +291,12 @@ def _rebalances(
     """(number, since when, whether it is exact), from the log if it can be read, else from what was seen; all None
     after a single look."""
     if logged.rebalances_since_ms is not None:
-        return logged.rebalances, logged.rebalances_since_ms, True
+        return logged.rebalances, logged.rebalances_since_ms, logged.are_all_known
     since_ms = max(past.since_ms, now_ms - WINDOW_MS)
     if since_ms == now_ms:
         return None, None, None
-    return sum(number for _, number in past.rebalances), since_ms, not is_classic
+    is_exact = not is_classic and all(least == most for _, least, most in past.rebalances)
+    return sum(least for _, least, _ in past.rebalances), since_ms, is_exact
 
 
 def _listed_row(listed: ListedGroup) -> FleetRow:
