@@ -8,7 +8,14 @@ from typing import Any
 
 from kgm.client.admin_client import AdminClient
 from kgm.client.in_parts import KeptGroups, in_parts
-from kgm.client.offsets_topic.group_tail import MAX_BYTES, GroupRecordTail, RawRecord, RecordedGroup, decoded
+from kgm.client.offsets_topic.group_tail import (
+    MAX_BYTES,
+    GroupRecordTail,
+    RawRecord,
+    RecordedGroup,
+    RecordedTarget,
+    all_decoded,
+)
 from kgm.client.topic_log import partition_log
 from kgm.model.errors import KgmError
 from kgm.model.snapshot import GroupSnapshot
@@ -24,20 +31,30 @@ class PolledGroup:
     """What one poll shows of a group.
 
     seen: the group, completed from its last record, or why it cannot be described. recorded: what was written since the
-    previous poll, oldest first. log_unreadable_because: why the log cannot be read; None if it can, and for groups of
-    the consumer protocol, whose description includes the epochs. log_interrupted_because: why `recorded` may lack
-    records that the next poll will have. skipped: the log had more to read than one poll does."""
+    previous poll, oldest first; by the first poll that reads the log, the last record only. log_unreadable_because: why
+    the log cannot be read; None if it can, and for groups of the consumer protocol, whose description includes the
+    epochs. log_interrupted_because: why `recorded` may lack records that the next poll will have; None for those.
+    targets_unread_because: why `recorded` may lack target assignments since the previous poll; None if it lacks none.
+    skipped: the log had more to
+    read than one poll does."""
 
     seen: GroupSnapshot | KgmError
-    recorded: tuple[RecordedGroup, ...] = ()
+    recorded: tuple[RecordedGroup | RecordedTarget, ...] = ()
     log_unreadable_because: str | None = None
     log_interrupted_because: str | None = None
+    targets_unread_because: str | None = "the log was not read"
     skipped: bool = False
 
     @property
     def log_unread_because(self) -> str | None:
         """Why this poll did not read the log to its end."""
         return self.log_unreadable_because or self.log_interrupted_because
+
+    @property
+    def count_unread_because(self) -> str | None:
+        """Why this poll did not read the records by which the group's rebalances are counted."""
+        has_targets = not isinstance(self.seen, KgmError) and self.seen.type != "classic"
+        return self.targets_unread_because if has_targets else self.log_unread_because
 
 
 class GroupPoller:
@@ -53,7 +70,7 @@ class GroupPoller:
         self._budget_ms = budget_ms
         self._offsets = offsets
         self._is_packed = is_packed
-        self._tail = GroupRecordTail(cluster, self.group_ids)
+        self._tail = GroupRecordTail(cluster, self.group_ids, has_targets=True)
         #: The last record of each group that has one.
         self._last: KeptGroups[RecordedGroup] = self._keeper()
 
@@ -70,22 +87,20 @@ class GroupPoller:
         """Yields one group at a time. All are described before the log is read, so that the log is never behind."""
         self._cluster.renew(self._budget_ms)
         answers: KeptGroups[GroupSnapshot | KgmError] = self._keeper()
-        has_classic = False
         try:
             for group_id, seen in zip(self.group_ids, self._described(), strict=True):
                 answers.put(group_id, seen)
-                has_classic = has_classic or _is_classic(seen)
         except KgmError as error:
             lost = PolledGroup(seen=error, log_interrupted_because=partition_log.why_unreadable(error))
             yield from ((group_id, lost) for group_id in self.group_ids)
             return
-        records = self._tail.read(self._cluster.deadline.part(_LOG_SHARE)) if has_classic else None
+        records = self._tail.read(self._cluster.deadline.part(_LOG_SHARE))
         before, self._last = self._last, self._keeper()
         for group_id in self.group_ids:
             seen_now = answers.take(group_id)
             assert seen_now is not None  # every group has an answer
             recorded = _recorded(group_id, records)
-            last = recorded[-1] if recorded else before.take(group_id)
+            last = _last_group(recorded) or before.take(group_id)
             if last is not None:
                 self._last.put(group_id, last)
             yield group_id, self._of(group_id, seen_now, recorded, last)
@@ -105,14 +120,15 @@ class GroupPoller:
 
         for group_id, seen in zip(self.group_ids, in_parts(self._cluster, self.group_ids, describe), strict=True):
             recorded = _recorded(group_id, records)
-            yield group_id, self._of(group_id, seen, recorded, recorded[-1] if recorded else None)
+            yield group_id, self._of(group_id, seen, recorded, _last_group(recorded))
 
-    def read_back(self) -> dict[str, list[RecordedGroup]]:
+    def read_back(self) -> dict[str, list[RecordedGroup | RecordedTarget]]:
         """The records of the groups from before now, oldest first, as far back as one poll reads; none of a group whose
         log cannot be read. What the next poll returns does not change."""
         self._cluster.renew(self._budget_ms)
-        read = GroupRecordTail(self._cluster, self.group_ids).read_back(self._cluster.deadline, MAX_BYTES)
-        return {group_id: decoded(group_id, records) for group_id, records in read.items()}
+        tail = GroupRecordTail(self._cluster, self.group_ids, has_targets=True)
+        read = tail.read_back(self._cluster.deadline, MAX_BYTES)
+        return {group_id: all_decoded(group_id, records) for group_id, records in read.items()}
 
     def _keeper(self) -> KeptGroups[Any]:
         return KeptGroups(is_packed=self._is_packed)
@@ -122,25 +138,36 @@ class GroupPoller:
         return in_parts(self._cluster, self.group_ids, describe)
 
     def _of(
-        self, group_id: str, seen: GroupSnapshot | KgmError, recorded: tuple[RecordedGroup, ...],
+        self, group_id: str, seen: GroupSnapshot | KgmError, recorded: tuple[RecordedGroup | RecordedTarget, ...],
         last: RecordedGroup | None,
     ) -> PolledGroup:  # fmt: skip
+        unreadable, interrupted = self._tail.unreadable_because, self._tail.interrupted(group_id)
+        skipped = group_id in self._tail.skipped
         if not isinstance(seen, KgmError):
             if seen.type != "classic":
-                return PolledGroup(seen=seen)
+                return PolledGroup(
+                    seen=seen, recorded=recorded, targets_unread_because=unreadable or interrupted, skipped=skipped
+                )
             seen = seen if last is None else completed_from_record(seen, last.group)
         return PolledGroup(
             seen=seen,
             recorded=recorded,
-            log_unreadable_because=self._tail.unreadable_because,
-            log_interrupted_because=self._tail.interrupted(group_id),
-            skipped=group_id in self._tail.skipped,
+            log_unreadable_because=unreadable,
+            log_interrupted_because=interrupted,
+            targets_unread_because=unreadable or interrupted,
+            skipped=skipped,
         )
 
 
-def _recorded(group_id: str, records: KeptGroups[Sequence[RawRecord]] | None) -> tuple[RecordedGroup, ...]:
+def _recorded(
+    group_id: str, records: KeptGroups[Sequence[RawRecord]] | None
+) -> tuple[RecordedGroup | RecordedTarget, ...]:
     """The records of a group, which are not kept any longer."""
-    return tuple(decoded(group_id, (None if records is None else records.take(group_id)) or ()))
+    return tuple(all_decoded(group_id, (None if records is None else records.take(group_id)) or ()))
+
+
+def _last_group(recorded: Sequence[RecordedGroup | RecordedTarget]) -> RecordedGroup | None:
+    return next((one for one in reversed(recorded) if isinstance(one, RecordedGroup)), None)
 
 
 def completed_from_record(seen: GroupSnapshot, recorded: GroupSnapshot) -> GroupSnapshot:
@@ -154,5 +181,6 @@ def completed_from_record(seen: GroupSnapshot, recorded: GroupSnapshot) -> Group
 
 
 def _is_classic(seen: GroupSnapshot | KgmError) -> bool:
-    """Whether the log may have anything to add; also true while a group does not exist, because it may be created."""
+    """Whether the log may have anything to add to the description; also true while a group does not exist, because it
+    may be created."""
     return isinstance(seen, KgmError) or seen.type == "classic"

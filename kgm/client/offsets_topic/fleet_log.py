@@ -282,7 +282,7 @@ class FleetLog:
             # A record written for a replaced static member is not a rebalance; it has the timestamp of the last one.
             is_new = not 0 <= decoded.current_state_timestamp < since_ms and number > 0 and members != 0
         else:
-            number, is_new = decoded.assignment_epoch, True  # type: ignore[union-attr]
+            number, is_new = decoded.assignment_epoch, True  # type: ignore[attr-defined]
             count = ended.rebalances.target(number)
             is_read = found.whole_from <= (found.start if before is None else last)
             is_whole = is_read or most_between(before or 1, number) == 1  # the first one of a group has epoch 1 or 2

@@ -1,8 +1,10 @@
-"""What coordinators record about classic groups from now on: each completed rebalance, each replaced member.
+"""What coordinators record about groups from now on: each completed rebalance, each replaced member of classic groups.
 
 No API returns the generation of a classic group, and polling misses what happens between two polls. The topic
 `__consumer_offsets` has both: the coordinator writes a record of the group at the end of each rebalance, when the group
-becomes empty, and when a static member is replaced (Kafka: GroupMetadataValue). Reading requires READ on the topic; if
+becomes empty, and when a static member is replaced (Kafka: GroupMetadataValue). For each target assignment of another
+group it writes a record with its epoch (Kafka: ConsumerGroupTargetAssignmentMetadataValue and the same of streams and
+share groups). Reading requires READ on the topic; if
 that is missing, or the broker does not serve the topic, `unreadable_because` says so."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -47,6 +49,15 @@ class RecordedGroup:
     group: GroupSnapshot
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedTarget:
+    """A record of a target assignment. at_ms: when it was written; epoch: None if it was deleted, as it is with the
+    group or when that changes to the classic protocol."""
+
+    at_ms: int
+    epoch: int | None
+
+
 @dataclass(slots=True, kw_only=True)
 class _Partition:
     """A partition of `__consumer_offsets`. position: the next offset to read; None before the first read, which looks
@@ -58,21 +69,23 @@ class _Partition:
     interrupted_because: str | None = None
 
 
-#: A record not yet decoded: its value, and when it was written, in ms.
-RawRecord: TypeAlias = tuple[bytes, int]
+#: A record not yet decoded: its key, its value, None for a deleted target assignment, and when it was written, in ms.
+RawRecord: TypeAlias = tuple[bytes, bytes | None, int]
 _RawRecords: TypeAlias = list[tuple[str, RawRecord]]
 _ByGroup: TypeAlias = dict[str, list[RawRecord]]
 
 
 class GroupRecordTail:
-    """The logs of these groups, starting with the last record of each."""
+    """The logs of these groups, starting with the last record of each. has_targets: whether target assignments are
+    read, too."""
 
-    def __init__(self, cluster: AdminClient, group_ids: Iterable[str]) -> None:
-        self._cluster = cluster
+    def __init__(self, cluster: AdminClient, group_ids: Iterable[str], *, has_targets: bool = False) -> None:
+        self._cluster, self._has_targets = cluster, has_targets
         self._group_ids = list(group_ids)
         self._partition_count = 0
         self._partitions: dict[int, _Partition] = {}
         self._keys: dict[bytes, str] = {}
+        self._classic_keys: set[bytes] = set()
         #: Why the log cannot be read; None while it can.
         self.unreadable_because: str | None = None
         #: Why the last read could not begin.
@@ -160,7 +173,7 @@ class GroupRecordTail:
     def _assign_partitions(self, partitions: int) -> None:
         before = self._partitions
         self._partition_count = partitions
-        self._partitions, self._keys = {}, {}
+        self._partitions, self._keys, self._classic_keys = {}, {}, set()
         for group_id in self._group_ids:
             number = partition_for(group_id, partitions)
             if number not in self._partitions:
@@ -169,14 +182,17 @@ class GroupRecordTail:
                     self._partitions[number].position = old.position
                     self._partitions[number].interrupted_because = old.interrupted_because
             self._partitions[number].group_ids.append(group_id)
-            self._keys[partition_log.group_record_key(group_id)] = group_id
+            classic = partition_log.group_record_key(group_id)
+            self._classic_keys.add(classic)
+            others = partition_log.target_record_keys(group_id) if self._has_targets else []
+            self._keys |= dict.fromkeys([classic, *others], group_id)
 
     def _read_on(self, partition: _Partition, deadline: Deadline, connection: BrokerConnection) -> _RawRecords:
         """Raises KgmError; the next read then starts at the same offset."""
         end = partition_log.end_offset(connection, partition.number, deadline)
         if partition.position is None or end < partition.position:  # the topic was deleted and created again
             partition.position = end
-            return _last_records(connection, partition, deadline)
+            return self._last_records(connection, partition, deadline)
         records: _RawRecords = []
         read = 0
         for fetched in partition_log.fetch_records(connection, partition.number, partition.position, end, deadline):
@@ -208,36 +224,44 @@ class GroupRecordTail:
 
     def _records_of_groups(self, fetched: partition_log.FetchedRecords) -> _RawRecords:
         return [
-            (self._keys[key], (value, at_ms))
+            (self._keys[key], (key, value, at_ms))
             for key, value, at_ms in fetched.records
-            if key in self._keys and value is not None
+            if key in self._keys and (value is not None or key not in self._classic_keys)
         ]
 
-
-def _last_records(connection: BrokerConnection, partition: _Partition, deadline: Deadline) -> _RawRecords:
-    """The last record of each group; none if the search fails: it is done once, not on each read."""
-    try:
-        last = last_rebalance.find_last_records(partition.number, partition.group_ids, deadline, connection)
-    except KgmError:
-        return []
-    return [*last.items()]
+    def _last_records(self, connection: BrokerConnection, partition: _Partition, deadline: Deadline) -> _RawRecords:
+        """The last record of each group; none if the search fails: it is done once, not on each read."""
+        here = set(partition.group_ids)
+        keys = {key: group_id for key, group_id in self._keys.items() if group_id in here}
+        try:
+            last = last_rebalance.find_last_records(partition.number, keys, deadline, connection)
+        except KgmError:
+            return []
+        return [(keys[key], (key, value, at_ms)) for key, (value, at_ms) in last.items()]
 
 
 def decoded(group_id: str, records: Iterable[RawRecord]) -> list[RecordedGroup]:
+    """The records of a classic group, except those that cannot be decoded."""
+    return [one for one in all_decoded(group_id, records) if isinstance(one, RecordedGroup)]
+
+
+def all_decoded(group_id: str, records: Iterable[RawRecord]) -> list[RecordedGroup | RecordedTarget]:
     """The records of a group, except those that cannot be decoded."""
     found = [_recorded(group_id, *record) for record in records]
     return [one for one in found if one is not None]
 
 
-def _recorded(group_id: str, value: bytes, at_ms: int) -> RecordedGroup | None:
+def _recorded(group_id: str, key: bytes, value: bytes | None, at_ms: int) -> RecordedGroup | RecordedTarget | None:
     """The decoded record; None if it cannot be decoded."""
     try:
-        decoded = decode_record(partition_log.group_record_key(group_id), value).value
+        decoded = decode_record(key, value).value
     except DecodeError:
         return None
-    if not isinstance(decoded, GroupMetadataValue):
-        return None
-    return RecordedGroup(at_ms=at_ms, group=as_snapshot(group_id, decoded))
+    if decoded is None:
+        return RecordedTarget(at_ms=at_ms, epoch=None)
+    if isinstance(decoded, GroupMetadataValue):
+        return RecordedGroup(at_ms=at_ms, group=as_snapshot(group_id, decoded))
+    return RecordedTarget(at_ms=at_ms, epoch=decoded.assignment_epoch)  # type: ignore[attr-defined]
 
 
 def as_snapshot(group_id: str, value: Any) -> GroupSnapshot:

@@ -190,20 +190,21 @@ def _last_records(cluster: AdminClient, keys: Mapping[bytes, str]) -> dict[bytes
 
 
 def find_last_records(
-    partition: int, group_ids: Iterable[str], deadline: Deadline, connection: BrokerConnection
-) -> dict[str, tuple[bytes, int]]:
-    """The value of each group's last record and when it was written, by group, searching backward from the end of the
-    partition. A group is missing if it has no record within bounds, or if its last record is a tombstone. Raises
-    KgmError."""
-    keys = {partition_log.group_record_key(group_id): group_id for group_id in group_ids}
-    return {keys[key]: records[-1] for key, records in _find_last(partition, keys, deadline, connection).items()}
+    partition: int, keys: Mapping[bytes, str], deadline: Deadline, connection: BrokerConnection
+) -> dict[bytes, tuple[bytes, int]]:
+    """The value of each group's last record and when it was written, by key, searching backward from the end of the
+    partition. keys: the keys of each group, of which one with a value is enough. A group is missing if it has no record
+    within bounds, or if its last records are tombstones. Raises KgmError."""
+    found = _find_last(partition, keys, deadline, connection, keys)
+    return {key: records[-1] for key, records in found.items()}
 
 
 def _find_last(
-    partition: int, keys: Iterable[bytes], deadline: Deadline, connection: BrokerConnection
-) -> dict[bytes, _Records]:
+    partition: int, keys: Iterable[bytes], deadline: Deadline, connection: BrokerConnection,
+    groups: Mapping[bytes, str] | None = None,
+) -> dict[bytes, _Records]:  # fmt: skip
     """Like `find_last_records`, by the key of any record; each with those before it that were read along with it, back
-    to a tombstone, oldest first."""
+    to a tombstone, oldest first. groups: the groups of which one record is enough, by key."""
     wanted = {*keys}
     records: dict[bytes, _Records] = {}
     start = partition_log.start_offset(connection, partition, deadline)
@@ -224,6 +225,9 @@ def _find_last(
                 return records  # the rest of the window may contain later records
         wanted -= found.keys()
         records |= {key: there for key, there in found.items() if there}
+        if groups is not None:
+            known = {groups[key] for key in records}
+            wanted = {key for key in wanted if groups[key] not in known}
         if not wanted:
             break
     return records

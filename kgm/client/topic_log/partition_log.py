@@ -27,7 +27,10 @@ from kgm.protocol.messages.fetch_response import FetchResponse
 from kgm.protocol.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from kgm.protocol.messages.list_offsets_response import ListOffsetsResponse
 from kgm.records.batch import Batch, decode_batches, extent
+from kgm.records.messages.consumer_group_target_assignment_metadata_key import ConsumerGroupTargetAssignmentMetadataKey
 from kgm.records.messages.group_metadata_key import GroupMetadataKey
+from kgm.records.messages.share_group_target_assignment_metadata_key import ShareGroupTargetAssignmentMetadataKey
+from kgm.records.messages.streams_group_target_assignment_metadata_key import StreamsGroupTargetAssignmentMetadataKey
 from kgm.records.record import Record, encode_record
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
@@ -148,6 +151,17 @@ def group_record_key(group_id: str) -> bytes:
     """The key of a classic group's own records."""
     key, _ = encode_record(Record(GroupMetadataKey(group=group_id), None))
     return key
+
+
+def target_record_keys(group_id: str) -> list[bytes]:
+    """The keys of the records that end a target assignment of a group: of the consumer protocol, a streams and a share
+    group."""
+    keys = (
+        ConsumerGroupTargetAssignmentMetadataKey(group_id=group_id),
+        StreamsGroupTargetAssignmentMetadataKey(group_id=group_id),
+        ShareGroupTargetAssignmentMetadataKey(group_id=group_id),
+    )
+    return [encode_record(Record(key, None))[0] for key in keys]
 
 
 def fetch_records(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import operator
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from kgm.model.assignment import Partitions, moves
 from kgm.model.snapshot import GroupSnapshot
-from kgm.operations.watch.verdict import CountDoubt
+from kgm.operations.watch.rebalance_count import CountDoubt, rebalances_text
 from kgm.simulation.report.prediction import Prediction, assignment_json
 from kgm.simulation.streams.group import most_partitions_of_a_task
 from kgm.text.wording import many, moves_text
@@ -53,9 +54,8 @@ class StepExpectation:
         """Convert a prediction. Handovers are counted in partitions, which is what can be observed; predictions for
         Kafka Streams count tasks."""
         typical, ranges = prediction.typical, prediction.ranges
-        # In a classic group, generations are counted: a group that becomes empty gets a new one too. A streams group
-        # can go through several epochs before tasks are assigned, and its watcher counts all of them.
-        counts_all = prediction.protocol in ("classic", "streams")
+        # In a classic group, generations are counted: a group that becomes empty gets a new one too.
+        counts_all = prediction.protocol == "classic"
         if prediction.exact or ranges is None:
             most = max(typical.rebalances, typical.generations if counts_all else 0)
             rebalances = ExpectedRange(least=typical.rebalances, most=most)
@@ -119,7 +119,8 @@ class StepExpectation:
 class StepCounts:
     """What happened in a step, or in the whole rollout so far.
 
-    rebalances_doubt: None if the number is certain. handovers_exact: whether all handovers were seen."""
+    rebalances: at least how many; rebalances_doubt: None if that is the number. handovers_exact: whether all handovers
+    were seen."""
 
     rebalances: int
     handovers: int
@@ -129,29 +130,41 @@ class StepCounts:
     @property
     def unknown_because(self) -> str | None:
         """Why more may have happened than was counted; None if nothing more can have."""
-        if self.rebalances_doubt is not None and self.rebalances_doubt.bound == "at least":
+        if self.rebalances_doubt is not None and self.rebalances_doubt.more is None:
             return f"there may have been more rebalances: {self.rebalances_doubt.why}"
         if not self.handovers_exact:
             return "partitions may have been handed over, and back, while kgm did not look"
         return None
 
     @property
-    def is_upper_bound(self) -> bool:
-        """Whether there may have been fewer rebalances than were counted."""
-        return self.rebalances_doubt is not None and self.rebalances_doubt.bound == "at most"
+    def most_rebalances(self) -> int | None:
+        """At most how many rebalances there were; None if that is not known."""
+        doubt = self.rebalances_doubt
+        more = 0 if doubt is None else doubt.more
+        return None if more is None else self.rebalances + more
 
     def plus(self, other: StepCounts) -> StepCounts:
         return StepCounts(
             rebalances=self.rebalances + other.rebalances,
             handovers=self.handovers + other.handovers,
-            rebalances_doubt=self.rebalances_doubt or other.rebalances_doubt,
+            rebalances_doubt=_together(self.rebalances_doubt, other.rebalances_doubt),
             handovers_exact=self.handovers_exact and other.handovers_exact,
         )
 
+    def since(self, before: StepCounts) -> StepCounts:
+        """What of this has happened since these counts of the same group."""
+        doubt, old = self.rebalances_doubt, before.rebalances_doubt
+        if doubt is not None and doubt.more is not None and old is not None:
+            more = doubt.more - (old.more or 0)
+            doubt = replace(doubt, more=more) if more > 0 else None
+        return replace(
+            self, rebalances=self.rebalances - before.rebalances, handovers=self.handovers - before.handovers,
+            rebalances_doubt=doubt,
+        )  # fmt: skip
+
     def __str__(self) -> str:
-        bound = f"{self.rebalances_doubt.bound} " if self.rebalances_doubt is not None else ""
         least = "" if self.handovers_exact else "at least "
-        return f"{bound}{many(self.rebalances, 'rebalance')}, {least}{many(self.handovers, 'handover')}"
+        return f"{rebalances_text(self.rebalances, self.rebalances_doubt)}, {least}{many(self.handovers, 'handover')}"
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -164,23 +177,46 @@ class StepCounts:
     @classmethod
     def from_json(cls, data: Any) -> StepCounts:
         """Raises KeyError, TypeError or ValueError for data that `to_json` did not write."""
-        doubt = data["rebalances_doubt"]
-        bound, _, why = ("", "", "") if doubt is None else str(doubt).partition(": ")
-        if bound not in ("", "at least", "at most"):
-            raise ValueError(f"{doubt!r} is not a doubt")
+        rebalances, doubt = operator.index(data["rebalances"]), _doubt_from_json(data["rebalances_doubt"])
+        if doubt is not None and doubt.more == 0:  # of an earlier kgm: the number is the most there can have been
+            doubt, rebalances = replace(doubt, more=max(rebalances - 1, 0)), min(rebalances, 1)
         return cls(
-            rebalances=operator.index(data["rebalances"]),
+            rebalances=rebalances,
             handovers=operator.index(data["handovers"]),
-            rebalances_doubt=None if doubt is None else CountDoubt(bound=bound, why=why),
+            rebalances_doubt=doubt,
             handovers_exact=bool(data["handovers_exact"]),
         )
+
+
+def _doubt_from_json(doubt: object) -> CountDoubt | None:
+    """The doubt that `str` wrote, or an earlier kgm. Raises ValueError for another text."""
+    if doubt is None:
+        return None
+    bound, _, why = str(doubt).partition(": ")
+    if bound == "at least":
+        return CountDoubt(why=why)
+    if bound == "at most":
+        return CountDoubt(why=why, more=0)
+    more = re.fullmatch(r"up to ([0-9]+) more", bound)
+    if more is None:
+        raise ValueError(f"{doubt!r} is not a doubt")
+    return CountDoubt(why=why, more=int(more[1]))
+
+
+def _together(one: CountDoubt | None, other: CountDoubt | None) -> CountDoubt | None:
+    """The doubt about a sum."""
+    if one is None or other is None:
+        return one or other
+    if one.more is None or other.more is None:
+        return one if one.more is None else other
+    return replace(one, more=one.more + other.more)
 
 
 def excess(counts: StepCounts, expected: StepExpectation, what: str) -> list[str]:
     """What certainly exceeds the prediction, in words. what: the part of the rollout, for the texts."""
     found = []
     doubt = f" ({counts.rebalances_doubt})" if counts.rebalances_doubt is not None else ""
-    if counts.rebalances > expected.rebalances.most and not counts.is_upper_bound:
+    if counts.rebalances > expected.rebalances.most:
         predicted = _counted(expected.rebalances, "rebalance")
         found.append(f"{what}: {many(counts.rebalances, 'rebalance')}{doubt}, predicted: {predicted}")
     if counts.handovers > expected.handovers.most:
@@ -191,18 +227,21 @@ def excess(counts: StepCounts, expected: StepExpectation, what: str) -> list[str
 
 def unknown_because(counts: StepCounts, expected: StepExpectation) -> str | None:
     """Why it is not known whether everything happened as predicted; None if it is known."""
-    if counts.is_upper_bound and counts.rebalances > expected.rebalances.most:
+    doubt, most = counts.rebalances_doubt, counts.most_rebalances
+    if doubt is not None and most is not None and most > expected.rebalances.most:
         predicted = _counted(expected.rebalances, "rebalance")
-        return f"{many(counts.rebalances, 'rebalance')} ({counts.rebalances_doubt}), predicted: {predicted}"
+        return f"{rebalances_text(counts.rebalances, doubt)} ({doubt.why}), predicted: {predicted}"
     return counts.unknown_because
 
 
 def shortfall(counts: StepCounts, expected: StepExpectation) -> list[str]:
     """What falls short of the prediction, in words. This does no harm."""
     found = []
-    if counts.rebalances < expected.rebalances.least and counts.rebalances_doubt is None:
+    most = counts.most_rebalances
+    if most is not None and most < expected.rebalances.least:
         predicted = _counted(expected.rebalances, "rebalance")
-        found.append(f"{many(counts.rebalances, 'rebalance')}, fewer than predicted: {predicted}")
+        counted = rebalances_text(counts.rebalances, counts.rebalances_doubt)
+        found.append(f"{counted}, fewer than predicted: {predicted}")
     if counts.handovers < expected.handovers.least and counts.handovers_exact:
         predicted = _counted(expected.handovers, "handover")
         found.append(f"{many(counts.handovers, 'handover')}, fewer than predicted: {predicted}")

@@ -3,7 +3,7 @@
 Between two generations, or assignment epochs, that follow each other, every partition has one owner before and one
 after, so two descriptions show all handovers. Between others the log of a classic group does, if it still has all
 records since the first description: the log is compacted from its beginning, so an older record proves that no later
-one is missing."""
+one is missing. The log of another group has each of its target assignments in the same way."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from kgm.client.offsets_topic.group_tail import RecordedGroup, RecordedTarget
 from kgm.model.assignment import owners
 from kgm.model.changes import knows_owners, owned
+from kgm.model.rebalances import EndedRebalances, most_between
 from kgm.model.snapshot import GroupSnapshot
 from kgm.operations.rollout.expectation import StepCounts
-from kgm.operations.watch.verdict import CountDoubt
+from kgm.operations.watch.rebalance_count import CountDoubt
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,13 +43,16 @@ class Acknowledgement:
         return "; ".join([str(self.counts), *self.deviations])
 
 
-def missed_between(before: GroupSnapshot, now: GroupSnapshot, recorded: Sequence[GroupSnapshot]) -> MissedTime:
+def missed_between(
+    before: GroupSnapshot, now: GroupSnapshot, recorded: Sequence[RecordedGroup | RecordedTarget]
+) -> MissedTime:
     """What happened between two descriptions. recorded: what the log has of the group, oldest first."""
+    groups = [one.group for one in recorded if isinstance(one, RecordedGroup)]
     is_classic = now.type == "classic"
     first, last = (before.generation, now.generation) if is_classic else (before.assignment_epoch, now.assignment_epoch)
-    if is_classic and last is None and recorded and _member_ids(recorded[-1]) == _member_ids(now):
-        last = recorded[-1].generation  # no API has the generation of an empty group
-    between = _all_between(first, last, recorded) if is_classic else None
+    if is_classic and last is None and groups and _member_ids(groups[-1]) == _member_ids(now):
+        last = groups[-1].generation  # no API has the generation of an empty group
+    between = _all_between(first, last, groups) if is_classic else None
     consumers, handovers = owners(owned(before)), 0
     for group in [*(between or ()), now]:
         for partition, owner in owners(owned(group)).items() if knows_owners(group) else ():
@@ -55,17 +60,34 @@ def missed_between(before: GroupSnapshot, now: GroupSnapshot, recorded: Sequence
             consumers[partition] = owner
     doubt, rebalances = None, 0
     if first is None or last is None:
-        doubt = CountDoubt(bound="at least", why="the generation before or now is not known")
+        doubt = CountDoubt(why="the generation before or now is not known")
     elif last < first:
-        doubt = CountDoubt(bound="at least", why="the group was deleted meanwhile and counts from 1 again")
-        rebalances = last
-    else:
+        doubt = CountDoubt(why="the group was deleted meanwhile and counts from 1 again")
+        rebalances = last if is_classic else 1
+    elif is_classic:
         rebalances = last - first
+    elif last > first:
+        rebalances, doubt = _targets_between(first, last, recorded)
     is_exact = doubt is None and (rebalances <= 1 or between is not None)
     counts = StepCounts(
         rebalances=rebalances, handovers=handovers, rebalances_doubt=doubt, handovers_exact=is_exact
     )  # fmt: skip
     return MissedTime(counts=counts, consumers=consumers)
+
+
+def _targets_between(
+    first: int, last: int, recorded: Sequence[RecordedGroup | RecordedTarget]
+) -> tuple[int, CountDoubt | None]:
+    """How many target assignments there were after the one of epoch `first`, up to that of `last`."""
+    epochs = [one.epoch for one in recorded if isinstance(one, RecordedTarget)]
+    if first in epochs and last in epochs and None not in epochs[epochs.index(first) :]:
+        ended, count = EndedRebalances(number=first, is_target=True), 0
+        for epoch in epochs[epochs.index(first) : epochs.index(last) + 1]:
+            count += 0 if epoch is None else ended.target(epoch)
+        return count, None
+    more = most_between(first, last) - 1
+    why = "the log no longer has all target assignments, and several epochs can have one in common"
+    return 1, CountDoubt(why=why, more=more) if more else None
 
 
 def _all_between(

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final, Protocol
 
-from kgm.client.offsets_topic.group_tail import RecordedGroup
+from kgm.client.offsets_topic.group_tail import RecordedGroup, RecordedTarget
 from kgm.clients.table import CLIENTS
 from kgm.model.assignment import as_ranges
 from kgm.model.changes import by_identity, disowned, knows_owners
@@ -50,7 +50,7 @@ _TOLD = (
 class RolloutPoller(Poller, Protocol):
     """Also reads back what the coordinator's log has of each group, oldest first; nothing if it cannot be read."""
 
-    def read_back(self) -> Mapping[str, Iterable[RecordedGroup]]: ...
+    def read_back(self) -> Mapping[str, Iterable[RecordedGroup | RecordedTarget]]: ...
 
 
 @dataclass(slots=True, kw_only=True)
@@ -199,7 +199,7 @@ class GroupObservation:
     def _missed_since(self, since: GroupSnapshot) -> MissedTime:
         assert self.latest is not None
         recorded = self._poller.read_back().get(self.watched.group_id, ())
-        return missed_between(since, self.latest, [one.group for one in recorded])
+        return missed_between(since, self.latest, [*recorded])
 
     def _totals(self) -> StepCounts:
         watched = self.watched
@@ -213,13 +213,7 @@ class GroupObservation:
     def counts(self) -> StepCounts:
         """What has happened since the step began, without what an operator has acknowledged."""
         view = self._view()
-        totals = self._totals()
-        since = replace(
-            totals,
-            rebalances=totals.rebalances - view.counts_before.rebalances,
-            handovers=totals.handovers - view.counts_before.handovers,
-        )
-        return since.plus(view.missed)
+        return self._totals().since(view.counts_before).plus(view.missed)
 
     def all_counts(self) -> StepCounts:
         """What has happened since the step began."""

@@ -92,7 +92,7 @@ class Rollout:
         if self._observation.error is not None:
             raise self._observation.error
         counts = self._observation.watched
-        if counts.doubt is not None and counts.doubt.bound == "at least" and not self._spec.limits.accept_unseen:
+        if counts.doubt is not None and counts.doubt.more is None and not self._spec.limits.accept_unseen:
             raise RefusedError(
                 f"nothing was done: rebalances of group {self._spec.group_id!r} cannot be counted",
                 facts=(counts.doubt.why,),

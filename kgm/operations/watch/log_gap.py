@@ -25,7 +25,6 @@ class LogState:
     members: GroupSnapshot | None
     owners: GroupSnapshot | None
     consumers: Mapping[tuple[str, int], str]
-    rebalances: int
     handovers: int
 
 

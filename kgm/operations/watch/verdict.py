@@ -6,23 +6,14 @@ from dataclasses import dataclass
 
 from kgm.model.assignment import Move
 from kgm.model.snapshot import GroupSnapshot
+from kgm.operations.watch.rebalance_count import CountDoubt, rebalances_text
 from kgm.text.wording import many
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CountDoubt:
-    """Why the number of rebalances may be wrong. bound: `at least` or `at most`."""
-
-    bound: str
-    why: str
-
-    def __str__(self) -> str:
-        return f"{self.bound}: {self.why}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchVerdict:
     """How a group stands at the end of a watch. reached: whether it reached the goal; None if there was none.
+    rebalances: at least how many; rebalances_doubt: None if that is the number.
 
     moves: from the owners of the baseline to the latest owners; moved_partitions: those that had another owner at any
     time since the baseline, or have none now. handovers: how often a partition passed from one consumer to another;
@@ -44,11 +35,18 @@ class WatchVerdict:
     latest: GroupSnapshot | None
 
     @property
+    def rebalances_max(self) -> int | None:
+        """At most how many rebalances there were; None if that is not known."""
+        doubt = self.rebalances_doubt
+        if doubt is None:
+            return self.rebalances
+        return None if doubt.more is None else self.rebalances + doubt.more
+
+    @property
     def summary(self) -> str:
         """`2 rebalances, 0 partitions moved, 3 members replaced`; handovers only if there were any."""
-        doubt = self.rebalances_doubt
-        least = "at least " if doubt is not None and doubt.bound == "at least" else ""
-        parts = [f"{least}{many(self.rebalances, 'rebalance')}", f"{many(self.moved_partitions, 'partition')} moved"]
+        counted = rebalances_text(self.rebalances, self.rebalances_doubt)
+        parts = [counted, f"{many(self.moved_partitions, 'partition')} moved"]
         if self.handovers:
             parts.append(("" if self.handovers_exact else "at least ") + many(self.handovers, "handover"))
         parts.append(f"{many(len(self.replaced), 'member')} replaced")

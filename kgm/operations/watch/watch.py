@@ -183,7 +183,8 @@ class Watch:
             for reason in group.missing() or [f"not quiet for {show_duration(group.expectations.quiet_ms)} yet"]
         ]
         names = ", ".join(repr(group.group_id) for group in late)
-        waited = show_duration((now_ms - self._started_ms) // 1000 * 1000)
+        waited_ms = now_ms - self._started_ms
+        waited = show_duration(waited_ms // 1000 * 1000 if waited_ms >= 1000 else waited_ms)
         return ConditionNotMet(
             f"group {names}: not {goal} within {waited}",
             facts=facts[:_MOST_REASONS],

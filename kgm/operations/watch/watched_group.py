@@ -1,28 +1,26 @@
 """One watched group, poll after poll: what happened, how often it rebalanced, what moved, and whether it is quiet.
 
 The owners that everything is compared with (the *baseline*) are those of the first poll in which the group is stable,
-or of a snapshot from a file. If the coordinator's log can be read, members and owners are taken from it alone, since it
-is complete; otherwise successive descriptions are compared, and what happens between them may be missed. Once the log
-can be read again, it is counted from where it was left."""
+or of a snapshot from a file. If the coordinator's log can be read, rebalances are counted by it alone, and members and
+owners of a classic group are taken from it, since it is complete; otherwise successive descriptions are compared, and
+what happens between them may be missed. Once the log can be read again, it is counted from where it was left."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from kgm.client.offsets_topic.group_tail import RecordedGroup
+from kgm.client.offsets_topic.group_tail import RecordedGroup, RecordedTarget
 from kgm.client.poller import PolledGroup
-from kgm.model.assignment import Move, Partitions, as_ranges, less, moves, owners
+from kgm.model.assignment import Move, moves, owners
 from kgm.model.changes import (
     REBALANCING,
     Changes,
     by_identity,
     changes,
-    disowned,
     knows_owners,
     owned,
-    rebalances_between,
 )
 from kgm.model.errors import KgmError, NotFoundError
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
@@ -30,9 +28,10 @@ from kgm.operations.groups.rebalance_wait import logged_members, rebalance_wait
 from kgm.operations.watch.events import HARMLESS, EventKind, GroupEvent, watching_text
 from kgm.operations.watch.expectations import Expectations
 from kgm.operations.watch.log_gap import LogGap, LogState
-from kgm.operations.watch.verdict import CountDoubt, WatchVerdict
-from kgm.text.names import in_order
-from kgm.text.wording import lost_text, many, moves_text, partitions_text, past_end_text
+from kgm.operations.watch.missing import missing_members, missing_owners, offset_notes
+from kgm.operations.watch.rebalance_count import CountDoubt, RebalanceCount, ended_text, rebalances_text
+from kgm.operations.watch.verdict import WatchVerdict
+from kgm.text.wording import many, moves_text, partitions_text
 
 STABLE: Final = "Stable"
 AWAY: Final = "away"
@@ -58,7 +57,7 @@ class WatchedGroup:
     #: Why the last poll may lack records that the next one will have.
     log_interrupted_because: str | None = None
     looks: int = 0
-    rebalances: int = 0
+    count: RebalanceCount = field(default_factory=RebalanceCount)
     doubt: CountDoubt | None = None
     #: Partitions that had a different owner than in the baseline at any time, with the first such move.
     moved: dict[tuple[str, int], Move] = field(default_factory=dict)
@@ -78,6 +77,9 @@ class WatchedGroup:
     _first_handovers: dict[tuple[str, int], Move] = field(default_factory=dict)
     #: Whether partitions of a consumer group may have been handed over and back between two polls.
     _may_miss_handovers: bool = False
+    #: Target assignments of the log that descriptions may not have yet.
+    _new_targets: int = 0
+    _count_unread_because: str | None = None
     #: Set while the log cannot be read, and until what it then tells has been taken.
     _gap: LogGap | None = None
     _is_read: bool = False
@@ -91,6 +93,7 @@ class WatchedGroup:
     def __post_init__(self) -> None:
         if self.baseline is not None:
             self.generation = self.baseline.generation
+            self.count.begin(self.baseline)
             self._members = self._owners = self.baseline
 
     # -- polls
@@ -101,18 +104,27 @@ class WatchedGroup:
         self.looks += 1
         events = self._log_state(look)
         counted = self.rebalances, self.handovers
+        self._count_unread_because = look.count_unread_because
+        is_counted = self._count_unread_because is None
+        if is_counted:
+            self.count.go_back()
         if self._is_read and self._gap is not None:
             self._go_back(self._gap)
         for record in look.recorded:
-            events += self._record(record)
+            events += self._record(record) if isinstance(record, RecordedGroup) else self._target(record)
         if isinstance(look.seen, KgmError):
             events += self._failure(look.seen)
         else:
-            is_logged, is_unlogged = bool(look.recorded), look.log_unreadable_because is not None
+            is_logged = look.seen.type == "classic" and any(isinstance(one, RecordedGroup) for one in look.recorded)
+            is_unlogged = look.log_unreadable_because is not None
+            events += self._epoch(look.seen, is_log_read=is_counted)
             events += self._description(look.seen, is_logged=is_logged, is_unlogged=is_unlogged)
+        if is_counted:
+            self.count.keep()
         is_compared = isinstance(look.seen, GroupSnapshot) and not look.recorded
         events = self._untold(events, is_over=is_compared and self._is_read)
-        self.rebalances, self.handovers = max(self.rebalances, counted[0]), max(self.handovers, counted[1])
+        self.count.keep_at_least(counted[0])
+        self.handovers = max(self.handovers, counted[1])
         for event in events:
             if event.identity is not None:
                 self.last_events[event.identity] = event
@@ -127,18 +139,18 @@ class WatchedGroup:
         events = []
         why, interrupted = look.log_unreadable_because, look.log_interrupted_because
         if why is not None and self.doubt is None:
-            self.doubt = CountDoubt(bound="at least", why=f"{why}, so rebalances between two polls may be missed")
+            self.doubt = CountDoubt(why=f"{why}, so rebalances between two polls may be missed")
             events.append(self._event(EventKind.NOTE, f"{why}: rebalances and moves between two polls may be missed"))
         if interrupted is not None and self.looks == 1 and self.generation is None:  # there is nothing to count from
-            self.doubt = self.doubt or CountDoubt(bound="at least", why=f"{interrupted} when the watch began")
+            self.doubt = self.doubt or CountDoubt(why=f"{interrupted} when the watch began")
         if look.skipped:
-            self.doubt = CountDoubt(bound="at least", why="the coordinator wrote more records than could be read")
+            self.doubt = CountDoubt(why="the coordinator wrote more records than could be read")
         was_read, self._is_read = self._is_read, look.log_unread_because is None
         if was_read and not self._is_read:
             told = [] if self._gap is None else self._gap.told
             before = LogState(
                 members=self._members, owners=self._owners, consumers=dict(self.consumers),
-                rebalances=self.rebalances, handovers=self.handovers,
+                handovers=self.handovers,
             )  # fmt: skip
             self._gap = LogGap(before=before, told=told)
             if why is None and not isinstance(look.seen, KgmError):
@@ -151,7 +163,7 @@ class WatchedGroup:
         """The log can be read again: what it tells follows what was known when it could be read last."""
         if (known := gap.before) is not None:
             self._members, self._owners, self.consumers = known.members, known.owners, dict(known.consumers)
-            self.rebalances, self.handovers = known.rebalances, known.handovers
+            self.handovers = known.handovers
         gap.before = None
 
     def _untold(self, events: list[GroupEvent], *, is_over: bool) -> list[GroupEvent]:
@@ -192,9 +204,10 @@ class WatchedGroup:
         if before is None:
             events.append(self._event(EventKind.WATCHING, watching_text(now), after=now.state))
             self._reported_lag = now.lag
-            events += [*self._past_end({}, now.past_end), *self._lost({}, now.lost)]
+            events += self._notes(offset_notes(None, now))
             if self.generation is None:
                 self.generation = now.generation
+            self.count.begin(now)
         else:
             events += self._changed_values(before, now)
         if self._members is None:
@@ -214,9 +227,9 @@ class WatchedGroup:
             match one.name:
                 case "group_epoch" | "generation" | "protocol_type":
                     continue  # reported with the assignment epoch, by the log, and with the type
-                case "assignment_epoch":
-                    events.append(self._epoch(int(one.before or 0), int(one.after or 0)))
-                    self._may_miss_handovers |= before.state != STABLE
+                case "assignment_epoch":  # reported by `_epoch` and `_target`
+                    self._may_miss_handovers |= before.state != STABLE or self._new_targets > 1
+                    self._new_targets = 0
                 case name:
                     text = f"{one.before} -> {one.after}"
                     events.append(self._event(EventKind(name), text, before=one.before, after=one.after))
@@ -229,21 +242,11 @@ class WatchedGroup:
         return [
             *events,
             *self._lag(now),
-            *self._past_end(before.past_end, now.past_end),
-            *self._lost(before.lost, now.lost),
+            *self._notes(offset_notes(before, now)),
         ]
 
-    def _lost(self, before: Mapping[tuple[str, int], int], now: Mapping[tuple[str, int], int]) -> Iterable[GroupEvent]:
-        """A note on partitions where retention has overtaken the group."""
-        if new := {pair: number for pair, number in now.items() if pair not in before}:
-            yield self._event(EventKind.NOTE, lost_text(new))
-
-    def _past_end(self, before: Partitions, now: Partitions) -> Iterable[GroupEvent]:
-        """A note on committed offsets that are newly past the end."""
-        if new := less(now, before):
-            yield self._event(
-                EventKind.NOTE, f"{past_end_text(new)} ({partitions_text(new)}); the lag there is unknown"
-            )
+    def _notes(self, texts: Iterable[str]) -> list[GroupEvent]:
+        return [self._event(EventKind.NOTE, text) for text in texts]
 
     def _lag(self, now: GroupSnapshot) -> list[GroupEvent]:
         """An event when lag starts, ends, doubles or halves; a little lag is always there."""
@@ -263,31 +266,46 @@ class WatchedGroup:
         """Take a record of the log, which has every change of members and partitions."""
         group = self._logged = record.group
         events = []
-        if group.generation is not None and self.generation is not None and group.generation != self.generation:
-            is_empty = not (group.members or self.expectations.counts_empty)
-            events.append(self._generation(self.generation, group.generation, is_empty=is_empty))
-        is_first = self.generation is None and self.looks > 1
+        before, number = self.count.ended.number, group.generation
+        is_first = before is None and self.looks > 1
+        if number is not None:
+            is_empty, counts_empty = not group.members, self.expectations.counts_empty
+            count = self.count.generation(number, is_empty=is_empty, counts_empty=counts_empty)
+            if before is not None and number != before:
+                events.append(self._ended(EventKind.GENERATION, (before, number), (count, count)))
         if is_first:
-            self.doubt = self.doubt or CountDoubt(bound="at least", why="the previous generation is unknown")
+            self.doubt = self.doubt or CountDoubt(why="the previous generation is unknown")
         if self.looks > 1 or self.baseline is not None or events:
             events += self._compare(group, counting=is_first)
         self.generation = group.generation
         return [replace(event, written_at_ms=record.at_ms) for event in events]
 
-    def _generation(self, before: int, after: int, *, is_empty: bool) -> GroupEvent:
-        count = rebalances_between(before, after, is_empty=is_empty)
-        self.rebalances += count
-        more = f": {many(count, 'rebalance')}" if count > 1 else ""
-        return self._event(EventKind.GENERATION, f"{before} -> {after}{more}", before=before, after=after)
+    def _target(self, record: RecordedTarget) -> list[GroupEvent]:
+        """Take a record of a target assignment."""
+        if record.epoch is None:
+            self.count.ended.removed()
+            return []
+        before = self.count.ended.number
+        counted = self.count.target(record.epoch)
+        self._new_targets += counted[0]
+        if before is None or not counted[0]:
+            return []
+        return [replace(self._ended(EventKind.EPOCH, (before, record.epoch), counted), written_at_ms=record.at_ms)]
 
-    def _epoch(self, before: int, after: int) -> GroupEvent:
-        count = rebalances_between(before, after)
-        self.rebalances += count
-        if count > 1:
-            why = "several epochs passed between two polls, perhaps not all of them with an assignment"
-            self.doubt = CountDoubt(bound="at most", why=why)
-        more = f": up to {many(count, 'rebalance')}" if count > 1 else ""
-        return self._event(EventKind.EPOCH, f"{before} -> {after}{more}", before=before, after=after)
+    def _epoch(self, now: GroupSnapshot, *, is_log_read: bool) -> list[GroupEvent]:
+        """Take the assignment epoch of a description."""
+        if now.assignment_epoch is None:
+            return []
+        before = self.count.ended.number
+        counted = self.count.described(now.assignment_epoch, is_log_read=is_log_read)
+        if before is None or not counted[0]:
+            return []
+        return [self._ended(EventKind.EPOCH, (before, now.assignment_epoch), counted)]
+
+    def _ended(self, kind: EventKind, numbers: tuple[int, int], counted: tuple[int, int]) -> GroupEvent:
+        """The event of rebalances between two generations or assignment epochs."""
+        before, after = numbers
+        return self._event(kind, f"{before} -> {after}{ended_text(*counted)}", before=before, after=after)
 
     def _compare(self, now: GroupSnapshot, *, counting: bool) -> list[GroupEvent]:
         """Compare members and owners with those known before. counting: count rebalances by these changes alone."""
@@ -341,12 +359,12 @@ class WatchedGroup:
         """Count a rebalance by its visible effects."""
         if now.state in REBALANCING:
             if not self._is_rebalancing:
-                self.rebalances += 1
+                self.count.least += 1
             self._is_rebalancing = True
             return
         evidence = changed.joined or changed.left or owning.moves or owning.resubscribed
         if evidence and not self._is_rebalancing:
-            self.rebalances += 1
+            self.count.least += 1
         self._is_rebalancing = False
 
     def _note_moves(self, now: GroupSnapshot) -> None:
@@ -367,6 +385,11 @@ class WatchedGroup:
     # -- the verdict
 
     @property
+    def rebalances(self) -> int:
+        """How many rebalances there were at least."""
+        return self.count.least
+
+    @property
     def moves_now(self) -> tuple[Move, ...]:
         """The moves from the owners of the baseline to the latest owners."""
         if self.baseline is None or self._owners is None:
@@ -384,9 +407,13 @@ class WatchedGroup:
         if self.doubt is not None:
             return self.doubt
         if self.error is not None and not isinstance(self.error, NotFoundError):
-            return CountDoubt(bound="at least", why="the group cannot be described")
+            return CountDoubt(why="the group cannot be described")
         if self.log_interrupted_because is not None:
-            return CountDoubt(bound="at least", why=f"{self.log_interrupted_because}, so the latest may be missing")
+            return CountDoubt(why=f"{self.log_interrupted_because}, so the latest may be missing")
+        if self.count.more:
+            why = "several epochs passed between two polls, and they can have one assignment in common"
+            unread = self._count_unread_because
+            return CountDoubt(why=why if unread is None else f"{unread}: {why}", more=self.count.more)
         return None
 
     @property
@@ -396,9 +423,12 @@ class WatchedGroup:
 
     def unseen(self) -> str | None:
         """Why an expectation may have been broken without being noticed; None if everything that matters was seen."""
-        doubt = self.rebalances_doubt
-        if self.expectations.max_rebalances is not None and doubt is not None and doubt.bound == "at least":
-            return doubt.why
+        doubt, most = self.rebalances_doubt, self.expectations.max_rebalances
+        if most is not None and doubt is not None:
+            if doubt.more is None:
+                return doubt.why
+            if self.rebalances + doubt.more > most:
+                return f"{rebalances_text(self.rebalances, doubt)}, at most {most} expected: {doubt.why}"
         if self.expectations.expect_no_moves and not self.handovers_exact:
             return "partitions may have moved away and back between two polls" if doubt is None else doubt.why
         return None
@@ -414,8 +444,9 @@ class WatchedGroup:
                 return f"{many(len(self.moves_now), 'partition')} moved: {moves_text(self.moves_now)}"
         most = self.expectations.max_rebalances
         if most is not None and self.rebalances > most:
-            doubt = f" ({self.doubt})" if self.doubt else ""
-            return f"{many(self.rebalances, 'rebalance')}, more than {most}{doubt}"
+            doubt = self.doubt or (self.rebalances_doubt if self.count.more else None)
+            why = "" if doubt is None else f" ({doubt})"
+            return f"{many(self.rebalances, 'rebalance')}, more than {most}{why}"
         return None
 
     def missing(self) -> list[str]:
@@ -425,12 +456,11 @@ class WatchedGroup:
             return ["the group cannot be described" if exists else "the group does not exist"]
         if self.latest.state != STABLE:
             return [f"its state is {self.latest.state}{self._waiting(self.latest)}"]
-        present = by_identity(self.latest)
-        unready = [one for one in present.values() if one.status in (AWAY, RECONCILING)]
+        unready = [one for one in by_identity(self.latest).values() if one.status in (AWAY, RECONCILING)]
         return [
             *(f"{one.identity} is {one.status}" for one in unready),
-            *self._missing_members(present),
-            *self._missing_owners(),
+            *missing_members(self.baseline, self.latest, self.expectations),
+            *missing_owners(self.baseline, self._owners),
         ]
 
     def _waiting(self, now: GroupSnapshot) -> str:
@@ -438,30 +468,6 @@ class WatchedGroup:
         seen_for_ms = self._now_ms - (self._changing_since_ms or self._now_ms)
         wait = rebalance_wait(now, logged_members(self._logged), generation=self.generation, seen_for_ms=seen_for_ms)
         return "" if wait is None else f": {wait.headline}"
-
-    def _missing_members(self, present: Mapping[str, MemberSnapshot]) -> list[str]:
-        base = by_identity(self.baseline) if self.baseline is not None else {}
-        reasons = []
-        if self.expectations.members is not None:
-            if len(present) != self.expectations.members:
-                reasons.append(f"the group has {many(len(present), 'member')}, not {self.expectations.members}")
-        else:
-            static = in_order(name for name, member in base.items() if member.group_instance_id is not None)
-            reasons += [f"{name} has not rejoined" for name in static if name not in present]
-            if len(present) < len(base) and not reasons:
-                reasons.append(f"{len(present)} of {many(len(base), 'member')} have joined")
-        if self.expectations.bounced:
-            same = in_order(
-                name for name, one in base.items() if name in present and present[name].member_id == one.member_id
-            )
-            reasons += [f"{name} has not been restarted" for name in same]
-        return reasons
-
-    def _missing_owners(self) -> list[str]:
-        if self.baseline is None or self._owners is None:
-            return []
-        free = disowned(self.baseline, self._owners)
-        return [f"no consumer owns {topic}[{as_ranges(numbers)}]" for topic, numbers in free.items()]
 
     def _update_quiet_time(self, events: Iterable[GroupEvent]) -> None:
         if self.missing() or any(event.kind not in HARMLESS for event in events):

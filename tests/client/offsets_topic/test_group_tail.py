@@ -163,12 +163,14 @@ def test_records_of_many_groups_take_a_fraction_of_their_size(monkeypatch):
     monkeypatch.setattr(partition_log, "look_up", lambda _cluster, _deadline: log)
     monkeypatch.setattr(partition_log, "end_offset", lambda *_: 5)
 
+    keys = {partition_log.group_record_key(name): name for name in names}
+
     def record(name):
         members = b"".join(b"%s-%d/10.0.0.1 orders, range" % (name.encode(), number) for number in range(30))
         return members, 7
 
-    def last_records(_number, group_ids, _deadline, _connection):
-        return {name: record(name) for name in reversed(group_ids)}
+    def last_records(_number, wanted, _deadline, _connection):
+        return {key: record(keys[key]) for key in reversed(wanted)}
 
     monkeypatch.setattr(last_rebalance, "find_last_records", last_records)
     brokers = SimpleNamespace(on_broker=lambda _broker, task, _deadline: task(None))
@@ -176,7 +178,7 @@ def test_records_of_many_groups_take_a_fraction_of_their_size(monkeypatch):
     tracemalloc.start()
     try:
         found = tail.read(None)
-        assert all(found.take(name) == [record(name)] for name in names)
+        assert all(found.take(name) == [(key, *record(name))] for key, name in keys.items())
         most = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

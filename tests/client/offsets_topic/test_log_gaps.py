@@ -107,7 +107,7 @@ def test_a_log_that_cannot_be_read_at_the_end_leaves_a_doubt(observers, proxy, p
     hand_over(*reversed(pair))
     part.poll()
     assert part.watched.unseen() is not None
-    assert part.watched.rebalances_doubt.bound == "at least"
+    assert part.watched.rebalances_doubt.more is None
     assert part.watched.handovers_exact is False
 
 

@@ -7,10 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from kgm.client.offsets_topic.group_tail import RecordedGroup
+from kgm.client.offsets_topic.group_tail import RecordedGroup, RecordedTarget
 from kgm.client.poller import PolledGroup
 from kgm.model.client_library import stated_library
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
+from kgm.operations.rollout.missed import missed_between
 from kgm.operations.rollout.observation import GroupObservation
 from kgm.operations.rollout.spec import RolloutStep, StepKind
 from kgm.operations.watch.events import EventKind
@@ -95,7 +96,7 @@ def test_handovers_while_nobody_looked_are_those_in_the_log(now, recorded, hando
     before = _BEFORE if now.type == "classic" else replace(_BEFORE, type="consumer", assignment_epoch=4)
     observation.resume(step, before, is_acknowledged=False)
     counts = observation.counts()
-    assert counts.rebalances == (2 if now.generation is None else now.generation - 4)
+    assert counts.most_rebalances == (2 if now.generation is None else now.generation - 4)
     assert (counts.handovers, counts.handovers_exact) == (handovers, is_exact)
     acknowledged = observation.resume(step, before, is_acknowledged=True)
     assert (observation.counts().handovers, observation.counts().unknown_because) == (0, None)
@@ -104,6 +105,21 @@ def test_handovers_while_nobody_looked_are_those_in_the_log(now, recorded, hando
     later.poll()
     assert later.resume(step, before, acknowledged, is_acknowledged=False) == acknowledged
     assert (later.counts().rebalances, later.counts().handovers, later.all_counts()) == (0, 0, counts)
+
+
+@pytest.mark.parametrize(
+    ("epochs", "least", "most"),
+    [
+        ((2, 4, 6), 2, 2), ((3, 4, 6, 6, 8), 1, 1), ((4, 5, 6), 2, 2),
+        ((6,), 1, 2), ((5, 6), 1, 2), ((4, 5), 1, 2), ((4, None, 6), 1, 2), ((), 1, 2),
+    ],
+)  # fmt: skip
+def test_target_assignments_while_nobody_looked_are_those_in_the_log(epochs, least, most):
+    """From the epoch 4 to 6: with all records since, as many as there are, and without at most two."""
+    recorded = [RecordedTarget(at_ms=1, epoch=epoch) for epoch in epochs]
+    before, now = (replace(_BEFORE, type="consumer", assignment_epoch=epoch) for epoch in (4, 6))
+    counts = missed_between(before, now, recorded).counts
+    assert (counts.rebalances, counts.most_rebalances) == (least, most)
 
 
 def test_a_partition_without_a_consumer_when_kgm_goes_on_is_handed_over_to_the_next():

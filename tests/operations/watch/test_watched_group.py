@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgm.client.offsets_topic.group_tail import RecordedGroup
+from kgm.client.offsets_topic.group_tail import RecordedGroup, RecordedTarget
 from kgm.client.poller import PolledGroup
 from kgm.model.errors import NotFoundError, UnreachableError
 from kgm.model.snapshot import CoordinatorNode, GroupSnapshot, MemberSnapshot, OffsetSnapshot
@@ -52,11 +52,11 @@ class Watch:
         self.group = group or WatchedGroup("g", expectations=Expectations(**expected))
         self.now_ms = 1_000_000
 
-    def see(self, seen, *records, silent=None, interrupted=None, skipped=False):
+    def see(self, seen, *records, silent=None, interrupted=None, skipped=False, targets="not read"):
         self.now_ms += 1000
         look = PolledGroup(
             seen=seen, recorded=records, log_unreadable_because=silent, log_interrupted_because=interrupted,
-            skipped=skipped,
+            skipped=skipped, targets_unread_because=targets,
         )  # fmt: skip
         return [(event.kind, event.text) for event in self.group.observe(look, self.now_ms)]
 
@@ -216,7 +216,7 @@ def test_without_the_log_visible_rebalances_are_counted():
     c = dynamic("c", [2])
     assert watch.kinds(group(A, static("b", 1), c), silent=SILENT) == ["joined", "moved"]
     assert watch.group.rebalances == 2  # one that was not, but must have been
-    assert watch.group.doubt.bound == "at least"
+    assert watch.group.doubt.more is None
     assert watch.group.summary() == "at least 2 rebalances, 1 partition moved, at least 1 handover, 0 members replaced"
 
 
@@ -248,8 +248,92 @@ def test_epochs_count_where_the_group_has_them():
     watch.see(consumer(A, B, epoch=5))
     assert watch.see(consumer(A, B, epoch=6)) == [("epoch", "5 -> 6")]
     assert watch.group.doubt is None
-    assert watch.see(consumer(A, B, epoch=9)) == [("epoch", "6 -> 9: up to 3 rebalances")]
-    assert (watch.group.rebalances, watch.group.doubt.bound) == (4, "at most")
+    assert watch.see(consumer(A, B, epoch=9)) == [("epoch", "6 -> 9: 1 to 3 rebalances")]
+    assert (watch.group.rebalances, watch.group.rebalances_doubt.more) == (2, 2)
+    assert watch.group.summary() == "2 to 4 rebalances, 0 partitions moved, 0 members replaced"
+
+
+def test_a_limit_is_broken_only_if_the_least_number_is_above_it():
+    """With descriptions alone, five epochs are one to five rebalances."""
+    for most, breach, unseen in (
+        (0, "1 rebalance, more than 0 (up to 4 more: {why})", None),
+        (4, None, "1 to 5 rebalances, at most 4 expected: {why}"),
+        (5, None, None),
+    ):
+        watch = Watch(max_rebalances=most)
+        watch.see(consumer(A, B, epoch=2))
+        watch.see(consumer(A, B, epoch=7))
+        why = watch.group.rebalances_doubt.why
+        assert "several epochs passed between two polls" in why
+        assert watch.group.breach() == (None if breach is None else breach.format(why=why))
+        if breach is None:
+            assert watch.group.unseen() == (None if unseen is None else unseen.format(why=why))
+        verdict = watch.group.verdict(reached=None)
+        assert (verdict.rebalances, verdict.rebalances_max) == (1, 5)
+
+
+def target(epoch):
+    return RecordedTarget(at_ms=1, epoch=epoch)
+
+
+def test_each_target_assignment_in_the_log_is_a_rebalance():
+    watch = Watch(max_rebalances=2)
+    watch.see(consumer(A, B, epoch=2), target(2), targets=None)
+    assert watch.see(consumer(A, B, epoch=7), target(3), target(7), targets=None) == [
+        ("epoch", "2 -> 3"), ("epoch", "3 -> 7"),
+    ]  # fmt: skip
+    assert watch.see(consumer(A, B, epoch=7), target(7), targets=None) == []  # written again
+    assert (watch.group.rebalances, watch.group.rebalances_doubt, watch.group.breach()) == (2, None, None)
+    assert watch.group.handovers_exact is False  # there were two between the polls
+    assert watch.see(consumer(A, B, epoch=7), target(None), target(7), targets=None) == [("epoch", "7 -> 7")]
+    assert watch.group.breach() == "3 rebalances, more than 2"
+
+
+def test_a_description_that_is_older_than_the_log_counts_nothing():
+    watch = Watch()
+    watch.see(consumer(A, B, epoch=2), target(3), targets=None)
+    watch.see(consumer(A, B, epoch=3), target(4), targets=None)
+    watch.see(consumer(A, B, epoch=4), targets=None)
+    assert (watch.group.rebalances, watch.group.rebalances_doubt) == (1, None)
+
+
+def test_the_log_of_a_consumer_group_goes_on_where_it_was_left():
+    watch = Watch()
+    watch.see(consumer(A, B, epoch=2), target(2), targets=None)
+    watch.see(consumer(A, B, epoch=6), targets="no answer")
+    assert watch.group.summary().startswith("1 to 4 rebalances")
+    assert "no answer" in watch.group.rebalances_doubt.why
+    watch.see(consumer(A, B, epoch=8), target(5), target(6), target(8), targets=None)
+    assert (watch.group.rebalances, watch.group.rebalances_doubt) == (3, None)
+
+
+def test_of_the_log_before_the_first_poll_only_the_last_record_is_known():
+    watch = Watch(WatchedGroup("g", baseline=consumer(A, B, epoch=2)))
+    watch.see(consumer(A, B, epoch=5), target(5), targets=None)
+    assert watch.group.summary().startswith("1 to 3 rebalances")
+
+
+def test_a_change_of_the_protocol_is_no_rebalance():
+    """The broker keeps the number: epoch 3 of a consumer group becomes generation 3, and the other way around. Kafka
+    4.3: one consumer-protocol member of three leaves, and the two others rebalance once, to generation 4."""
+    watch = Watch(max_rebalances=1)
+    c = dynamic("c", [2])
+    watch.see(consumer(A, B, c, epoch=3), target(3), targets=None)
+    events = watch.see(rebalancing(A, B), target(None), recorded(3, A, B), targets=None)
+    assert "generation" not in [kind for kind, _ in events]
+    assert watch.see(group(A, B), recorded(4, A, B))[0] == ("generation", "3 -> 4")
+    assert (watch.group.rebalances, watch.group.doubt, watch.group.breach()) == (1, None, None)
+    watch.see(consumer(A, B, epoch=4), target(4), targets=None)
+    assert watch.group.rebalances == 1
+    watch.see(consumer(A, B, epoch=5), target(5), targets=None)
+    assert watch.group.rebalances == 2
+
+
+def test_epochs_without_a_target_assignment_are_no_rebalance_of_the_classic_group_that_follows():
+    watch = Watch()
+    watch.see(consumer(A, B, epoch=3), target(3), targets=None)
+    watch.see(group(A, B), target(None), recorded(5, A, B), recorded(6, A, B), targets=None)
+    assert watch.group.rebalances == 1
 
 
 def test_a_member_of_a_consumer_group_that_goes_away_and_returns():
@@ -395,7 +479,7 @@ def test_a_log_that_was_not_read_completely_is_reported():
     watch = Watch()
     watch.see(group(A), recorded(1, A))
     watch.see(group(A), recorded(3, A), skipped=True)
-    assert watch.group.doubt.bound == "at least"
+    assert watch.group.doubt.more is None
     assert watch.group.verdict(reached=None).rebalances_doubt == watch.group.doubt
 
 

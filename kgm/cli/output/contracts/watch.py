@@ -23,6 +23,7 @@ _GROUP: Final[dict[str, Any]] = {
     "missing": ["str"],
     "looks": "int",
     "rebalances": "int",
+    "rebalances_max": "int?",
     "rebalances_exact": "bool",
     "rebalances_doubt": "str?",
     "moved_partitions": "int",
