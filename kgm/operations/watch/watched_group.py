@@ -272,7 +272,8 @@ class WatchedGroup:
             is_empty, counts_empty = not group.members, self.expectations.counts_empty
             count = self.count.generation(number, is_empty=is_empty, counts_empty=counts_empty)
             if before is not None and number != before:
-                events.append(self._ended(EventKind.GENERATION, (before, number), (count, count)))
+                text = f"{before} -> {number}{ended_text(count, count)}"
+                events.append(self._event(EventKind.GENERATION, text, before=before, after=number))
         if is_first:
             self.doubt = self.doubt or CountDoubt(why="the previous generation is unknown")
         if self.looks > 1 or self.baseline is not None or events:
@@ -288,24 +289,20 @@ class WatchedGroup:
         before = self.count.ended.number
         counted = self.count.target(record.epoch)
         self._new_targets += counted[0]
-        if before is None or not counted[0]:
-            return []
-        return [replace(self._ended(EventKind.EPOCH, (before, record.epoch), counted), written_at_ms=record.at_ms)]
+        return [replace(event, written_at_ms=record.at_ms) for event in self._assigned(before, record.epoch, counted)]
 
-    def _epoch(self, now: GroupSnapshot, *, is_log_read: bool) -> list[GroupEvent]:
+    def _epoch(self, now: GroupSnapshot, *, is_log_read: bool) -> Iterable[GroupEvent]:
         """Take the assignment epoch of a description."""
         if now.assignment_epoch is None:
-            return []
+            return ()
         before = self.count.ended.number
         counted = self.count.described(now.assignment_epoch, is_log_read=is_log_read)
-        if before is None or not counted[0]:
-            return []
-        return [self._ended(EventKind.EPOCH, (before, now.assignment_epoch), counted)]
+        return self._assigned(before, now.assignment_epoch, counted)
 
-    def _ended(self, kind: EventKind, numbers: tuple[int, int], counted: tuple[int, int]) -> GroupEvent:
-        """The event of rebalances between two generations or assignment epochs."""
-        before, after = numbers
-        return self._event(kind, f"{before} -> {after}{ended_text(*counted)}", before=before, after=after)
+    def _assigned(self, before: int | None, after: int, counted: tuple[int, int]) -> Iterable[GroupEvent]:
+        if before is not None and counted[0]:
+            text = f"{before} -> {after}{ended_text(*counted)}"
+            yield self._event(EventKind.EPOCH, text, before=before, after=after)
 
     def _compare(self, now: GroupSnapshot, *, counting: bool) -> list[GroupEvent]:
         """Compare members and owners with those known before. counting: count rebalances by these changes alone."""

@@ -110,7 +110,7 @@ def test_handovers_while_nobody_looked_are_those_in_the_log(now, recorded, hando
 @pytest.mark.parametrize(
     ("epochs", "least", "most"),
     [
-        ((2, 4, 6), 2, 2), ((3, 4, 6, 6, 8), 1, 1), ((4, 5, 6), 2, 2),
+        ((2, 4, 6), 1, 1), ((3, 4, 6, 6, 8), 1, 1), ((4, 5, 6), 2, 2),
         ((6,), 1, 2), ((5, 6), 1, 2), ((4, 5), 1, 2), ((4, None, 6), 1, 2), ((), 1, 2),
     ],
 )  # fmt: skip

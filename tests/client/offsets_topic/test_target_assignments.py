@@ -1,0 +1,120 @@
+"""Rebalances of a consumer group whose epochs share target assignments (Kafka 4.3, KIP-1263): everything that counts
+them counts the records of target assignments that the coordinator has written, which are read here independently."""
+
+from __future__ import annotations
+
+import uuid
+
+import pytest
+
+from kgm.client import connect
+from kgm.client.offsets_topic.fleet_log import FleetLog
+from kgm.client.poller import GroupPoller
+from kgm.client.topic_log import partition_log
+from kgm.java.partitions import partition_for
+from kgm.operations.watch.watched_group import WatchedGroup
+from kgm.records.messages.consumer_group_metadata_value import ConsumerGroupMetadataValue
+from kgm.records.messages.consumer_group_target_assignment_metadata_value import (
+    ConsumerGroupTargetAssignmentMetadataValue,
+)
+from kgm.records.record import decode_record
+from tests.client.conftest import TOPIC
+from tests.kafka.heartbeat_group import HeartbeatGroup
+from tests.server.wire_client import WireClient
+from tests.waiting import until
+
+
+@pytest.fixture
+def crowd(server, group):
+    """A group of one member, which five others can join at once."""
+    wire = WireClient(server.port)
+    crowd = HeartbeatGroup(wire, group, [TOPIC], "uniform")
+    crowd.join(f"first-{uuid.uuid4()}", None)
+    crowd.heartbeat_until_stable()
+    yield crowd
+    wire.close()
+
+
+@pytest.fixture
+def cluster(server):
+    with connect(server.bootstrap) as connected:
+        yield connected
+
+
+def written(cluster, group_id):
+    """(epochs of the group, epochs of its target assignments) in the log."""
+    topic = partition_log.look_up(cluster.brokers, cluster.deadline)
+    number = partition_for(group_id, topic.partition_count)
+
+    def read(connection):
+        end = partition_log.end_offset(connection, number, cluster.deadline)
+        return [*partition_log.fetch_records(connection, number, 0, end, cluster.deadline)]
+
+    epochs, targets = [], []
+    for fetched in cluster.brokers.on_broker(topic.leaders[number].broker, read, cluster.deadline):
+        for key, value, _ in fetched.records:
+            found = decode_record(key, value)
+            if getattr(found.key, "group_id", None) != group_id:
+                continue
+            if isinstance(found.value, ConsumerGroupMetadataValue):
+                epochs.append(found.value.epoch)
+            elif isinstance(found.value, ConsumerGroupTargetAssignmentMetadataValue):
+                targets.append(found.value.assignment_epoch)
+    return epochs, targets
+
+
+def join_at_once(cluster, crowd):
+    """Five more join; returns once the last of their epochs has a target assignment."""
+    for number in range(5):
+        crowd.join(f"late-{number}-{uuid.uuid4()}", None)
+
+    def is_assigned():
+        crowd.heartbeat_until_stable()
+        group = cluster.describe_group(crowd.group_id)
+        return group.assignment_epoch == group.group_epoch
+
+    until(is_assigned, "the epoch has no target assignment", accept=bool)
+
+
+def test_top_counts_target_assignments(cluster, crowd):
+    logs = [FleetLog(cluster), FleetLog(cluster)]
+    logs[0].read(cluster.deadline)
+    join_at_once(cluster, crowd)
+    epochs, targets = written(cluster, crowd.group_id)
+    assert len(set(targets)) < len(set(epochs))
+    for log in logs:  # one that has read the first member's, and one that begins now
+        log.read(cluster.deadline)
+        found = log.of(crowd.group_id)
+        assert (found.rebalances, found.are_all_known) == (len(targets), True)
+
+
+def test_a_watch_counts_target_assignments(cluster, crowd):
+    before = len(written(cluster, crowd.group_id)[1])
+    poller, watched = GroupPoller(cluster, [crowd.group_id], budget_ms=30_000), WatchedGroup(crowd.group_id)
+    watched.observe(poller.poll()[crowd.group_id], 1)
+    join_at_once(cluster, crowd)
+    events = watched.observe(poller.poll()[crowd.group_id], 2)
+    epochs, targets = written(cluster, crowd.group_id)
+    assert len(set(targets)) < len(set(epochs))
+    assert (watched.rebalances, watched.rebalances_doubt) == (len(targets) - before, None)
+    told = [event.after for event in events if event.kind == "epoch"]
+    assert told == targets[before:]
+
+
+def test_without_the_log_a_watch_knows_a_range(cluster, crowd, monkeypatch):
+    before = len(written(cluster, crowd.group_id)[1])
+    first = cluster.describe_group(crowd.group_id).assignment_epoch
+
+    def refuse(*_arguments, **_more):
+        raise partition_log.unauthorized()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(partition_log, "look_up", refuse)
+        poller, watched = GroupPoller(cluster, [crowd.group_id], budget_ms=30_000), WatchedGroup(crowd.group_id)
+        watched.observe(poller.poll()[crowd.group_id], 1)
+        join_at_once(cluster, crowd)
+        watched.observe(poller.poll()[crowd.group_id], 2)
+    epochs, targets = written(cluster, crowd.group_id)
+    assert watched.rebalances <= len(targets) - before <= watched.verdict(reached=None).rebalances_max
+    assert (watched.rebalances, watched.rebalances_doubt.more) == (1, epochs[-1] - first - 1)
+    assert "no READ on Topic '__consumer_offsets'" in watched.rebalances_doubt.why
