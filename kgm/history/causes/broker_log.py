@@ -280,19 +280,28 @@ class _BrokerLogs:
         """The reasons for a rebalance's group and generation whose times fit."""
         return [
             each
-            for each in self.known.get(_generation(row), ())
+            for generation in _generations(row)
+            for each in self.known.get(generation, ())
             if each.logged is None or self.clock(each).may_be(each.logged, row.timestamp)
         ]
 
     def use(self, row: RebalanceRow, meant: Sequence[BrokerReason]) -> None:
         """Mark these reasons as used: they are about this rebalance, and no other one."""
-        of_generation = self.known[_generation(row)]
-        of_generation[:] = [each for each in of_generation if not any(each is one for one in meant)]
+        for generation in _generations(row):
+            of_generation = self.known[generation]
+            of_generation[:] = [each for each in of_generation if not any(each is one for one in meant)]
 
 
 def _generation(row: RebalanceRow) -> _Generation:
     has_epochs = row.group_type != "classic"
     return row.group_id, has_epochs, row.to_generation if has_epochs else row.from_generation
+
+
+def _generations(row: RebalanceRow) -> list[_Generation]:
+    """The generation that a broker's log gives reasons for, or each epoch that has the same target assignment."""
+    group_id, has_epochs, last = _generation(row)
+    first = row.from_generation + 1 if has_epochs and row.complete else last
+    return [(group_id, has_epochs, number) for number in range(first, last + 1)]
 
 
 def _explained(row: RebalanceRow, logs: _BrokerLogs) -> RebalanceRow:

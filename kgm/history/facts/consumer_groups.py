@@ -27,7 +27,6 @@ from kgm.history.causes.verdict import (
     Confidence,
     Departure,
     GroupEventKind,
-    Verdict,
     who,
 )
 from kgm.history.decode.framework_records import STREAMS
@@ -45,7 +44,7 @@ from kgm.history.facts.consumer_state import (
     PendingChanges,
 )
 from kgm.history.facts.daily_totals import DailyTotals
-from kgm.history.facts.rebalance_rows import RecentRebalances
+from kgm.history.facts.rebalance_rows import RecentRebalances, epoch_row
 from kgm.history.facts.restarts import Absence, Restarts, Return
 from kgm.history.facts.tenures import Tenures
 from kgm.history.reconstruct.classic_snapshots import ChangeKind, MemberChange, SnapshotMember
@@ -96,7 +95,7 @@ class ConsumerGroupFacts:
         self._state = state
         self.tenures = Tenures(rows, state.tenures)
         self.days = DailyTotals(rows, self.group, state.days)
-        self.recent = RecentRebalances(rows, state.recent)
+        self.recent = RecentRebalances(rows, state.recent, state.waiting)
         self.assignments = ConsumerAssignments(rows, self.group, names, state, self.days, self.recent)
 
     def state(self) -> ConsumerGroupState:
@@ -104,7 +103,7 @@ class ConsumerGroupFacts:
         assignments = self.assignments
         return replace(
             self._state, owners=assignments.ownership.state(), tenures=self.tenures.open, days=self.days.state(),
-            epochs=assignments.epochs.recent, recent=self.recent.rows,
+            epochs=assignments.epochs.recent, recent=self.recent.rows, waiting=self.recent.waiting,
         )  # fmt: skip
 
     @property
@@ -135,6 +134,7 @@ class ConsumerGroupFacts:
             case ConsumerGroupMemberMetadataKey(member_id=member_id), ConsumerGroupMemberMetadataValue() as metadata:
                 self._member(record, member_id, metadata)
             case _, ConsumerGroupTargetAssignmentMetadataValue(assignment_epoch=epoch):
+                self._assigned(epoch)
                 self.assignments.planned(record, epoch)
             case ConsumerGroupTargetAssignmentMemberKey(member_id=name), (TargetValue() | None) as target:
                 self.assignments.target(name, target)
@@ -353,6 +353,8 @@ class ConsumerGroupFacts:
         elif new != old and (old is not None or not pending.broken):
             self._epoch(record, joined, hashes=hashes, old=new - 1 if old is None else old)
         self._remember(record)
+        if not self._state.members:  # as far as the log shows, nobody is left to whom something is assigned
+            self._assigned(new)
         self.assignments.epochs.raised(
             record, value.epoch, value.metadata_hash, len(self._state.members), complete=group.whole
         )
@@ -392,27 +394,24 @@ class ConsumerGroupFacts:
                 stayed=len(self._state.members) - len(joined),
             )
         )  # fmt: skip
-        row = self._rebalance_row(record, verdict, old, joined=len(joined), left=len(left))
-        self.recent.add(row)
-        self.restarts.rebalanced(row)
-        self._restarted(record, back, row)
-        self.days.add_rebalance(row)
-        self.days.add_members(record.timestamp, len(self._state.members))
-        self.days.close(self.recent.rows[0].timestamp)
-
-    def _rebalance_row(
-        self, record: GroupRecord, verdict: Verdict, old: int, *, joined: int, left: int
-    ) -> RebalanceRow:
-        members = len(self._state.members)
-        return RebalanceRow(
-            **record.columns, from_generation=old, to_generation=self._state.generation,
-            lost_rounds=0 if self._complete else None, moved=0, kept=0, complete=self._complete,
-            cause=verdict.cause.value, confidence=verdict.confidence.value,
-            also=tuple(each.value for each in verdict.also), who=verdict.who, evidence=verdict.evidence, source="log",
-            inferred_cause=verdict.cause.value, inferred_confidence=verdict.confidence.value,
-            members_before=members - joined + left, members_after=members, joined=joined, left=left, replaced=0,
-            unowned_ms=0, stopped_partition_ms_min=0, stopped_partition_ms_max=0,
+        row = epoch_row(
+            record, verdict, (old, self._state.generation), complete=self._complete,
+            members=len(self._state.members), joined=len(joined), left=len(left),
         )  # fmt: skip
+        self.recent.raised(row)
+        self._restarted(record, back, row)
+        self.days.add_members(record.timestamp, len(self._state.members))
+
+    def _assigned(self, epoch: int) -> None:
+        """The epochs until this one have their assignment, which is one rebalance."""
+        found = self.recent.assigned(epoch)
+        if found is None:
+            return
+        row, offsets = found
+        self.restarts.folded(offsets, row.offset)
+        self.restarts.rebalanced(row)
+        self.days.add_rebalance(row)
+        self.days.close(self.recent.rows[0].timestamp)
 
     def _returned(self, record: GroupRecord, joined: Sequence[MemberChange]) -> list[tuple[MemberChange, Absence]]:
         """The members that joined and are back from an earlier absence."""
@@ -485,7 +484,7 @@ class ConsumerGroupFacts:
                 confidence=self._sure.value,
             )  # fmt: skip
         state.members, state.current, state.target, state.planned, state.last_planned = {}, {}, {}, {}, {}
-        state.pending = PendingChanges()
+        state.pending, self.recent.waiting = PendingChanges(), []
         state.group = EpochState(heard_at=record.timestamp)
 
     def _event(

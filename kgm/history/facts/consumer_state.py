@@ -243,8 +243,9 @@ class OwnershipState:
 @dataclass(slots=True, kw_only=True)
 class ConsumerGroupState:
     """The whole state. planned: the identity to which the last target assignment gives each partition (`plan_key`);
-    last_planned: the identity to which an earlier one gave each partition that it gives to nobody. The rows in owners,
-    tenures, days, epochs and recent are put there for the next run by the objects that maintain them."""
+    last_planned: the identity to which an earlier one gave each partition that it gives to nobody; waiting: the epochs
+    since then. The rows in owners, tenures, days, epochs, recent and waiting are put there for the next run by the
+    objects that maintain them."""
 
     members: dict[str, LoggedMember] = field(default_factory=dict)
     current: dict[str, CurrentAssignment] = field(default_factory=dict)
@@ -258,6 +259,7 @@ class ConsumerGroupState:
     days: dict[str, DayTotals] = field(default_factory=dict)
     epochs: list[GroupEpochRow] = field(default_factory=list)
     recent: list[RebalanceRow] = field(default_factory=list)
+    waiting: list[RebalanceRow] = field(default_factory=list)
     sessions: SessionEvidence = field(default_factory=SessionEvidence)
 
     @property

@@ -1,9 +1,13 @@
-"""A group's newest rows of `gold_rebalance`, to which later records may add something."""
+"""A group's newest rows of `gold_rebalance`, to which later records may add something.
 
-from collections.abc import Callable
+A row is a rebalance that reached an assignment (`kgm.model.rebalances`). In a group with epochs, those since the last
+target assignment wait for the next one, and are one row with it."""
+
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from kgm.history.causes.verdict import RETURN_WITHIN_MS, Cause, Confidence, weakest
+from kgm.history.causes.verdict import RETURN_WITHIN_MS, SHOWN, Cause, Confidence, Verdict, weakest
+from kgm.history.row_parts import GroupRecord
 from kgm.history.row_tables import RowCollector
 from kgm.history.rows import RebalanceRow
 
@@ -11,10 +15,27 @@ _MOST = 50
 
 
 class RecentRebalances:
-    """rows: the oldest first."""
+    """rows: the oldest first; waiting: those of the epochs that have no target assignment yet."""
 
-    def __init__(self, collector: RowCollector, rows: list[RebalanceRow]) -> None:
-        self._collector, self.rows = collector, rows
+    def __init__(
+        self, collector: RowCollector, rows: list[RebalanceRow], waiting: Sequence[RebalanceRow] = ()
+    ) -> None:  # fmt: skip
+        self._collector, self.rows, self.waiting = collector, rows, list(waiting)
+
+    def raised(self, row: RebalanceRow) -> None:
+        """The epoch rose; what that is a part of begins with the next target assignment."""
+        self.waiting.append(row)
+
+    def assigned(self, epoch: int) -> tuple[RebalanceRow, list[int]] | None:
+        """The target assignment of an epoch was computed. Returns the rebalance, which is added, and the offsets of all
+        records that raised the epoch since the last one; None if it has not risen."""
+        rows = [row for row in self.waiting if row.to_generation <= epoch]
+        if not rows:
+            return None
+        self.waiting = self.waiting[len(rows) :]
+        row = _folded(rows)
+        self.add(row)
+        return row, [each.offset for each in rows]
 
     def add(self, row: RebalanceRow) -> None:
         """Add the next rebalance; drop those to which nothing more can be added."""
@@ -43,4 +64,55 @@ class RecentRebalances:
                 inferred_confidence=together,
             )  # fmt: skip
 
+        self.waiting = [noted(row) for row in self.waiting]
         self.update(noted)
+
+
+def epoch_row(
+    record: GroupRecord, verdict: Verdict, epochs: tuple[int, int], *, complete: bool, members: int, joined: int,
+    left: int,
+) -> RebalanceRow:  # fmt: skip
+    """A group with epochs before its next target assignment. epochs: before and after; members: how many it has after;
+    joined, left: how many came and went."""
+    return RebalanceRow(
+        **record.columns, from_generation=epochs[0], to_generation=epochs[1], lost_rounds=0 if complete else None,
+        moved=0, kept=0, complete=complete, cause=verdict.cause.value, confidence=verdict.confidence.value,
+        also=tuple(each.value for each in verdict.also), who=verdict.who, evidence=verdict.evidence, source="log",
+        inferred_cause=verdict.cause.value, inferred_confidence=verdict.confidence.value,
+        members_before=members - joined + left, members_after=members, joined=joined, left=left, replaced=0,
+        unowned_ms=0, stopped_partition_ms_min=0, stopped_partition_ms_max=0,
+    )  # fmt: skip
+
+
+def _folded(rows: Sequence[RebalanceRow]) -> RebalanceRow:
+    """Epochs with one target assignment as one rebalance: that of the last epoch, with the causes of all."""
+    first, last = rows[0], rows[-1]
+    if len(rows) == 1:
+        return last
+    causes = dict.fromkeys(cause for row in rows for cause in (row.cause, *row.also))
+    if Cause.ALL_GONE.value == last.cause:
+        causes = {last.cause: None, **causes}
+    known = [cause for cause in causes if cause != Cause.UNKNOWN.value]
+    cause, *also = [*known, Cause.UNKNOWN.value] if known and len(known) < len(causes) else causes
+    sure = weakest(*(Confidence(row.confidence) for row in rows if row.cause != Cause.UNKNOWN.value or not known))
+    if len(known) not in (0, len(causes)):
+        sure = weakest(sure, Confidence.POSSIBLE)
+    return replace(
+        last, from_generation=first.from_generation, complete=all(row.complete for row in rows),
+        lost_rounds=0 if all(row.complete for row in rows) else None, cause=cause, also=tuple(also),
+        confidence=sure.value, inferred_cause=cause, inferred_confidence=sure.value,
+        who=tuple(dict.fromkeys(who for row in rows for who in row.who)), evidence=tuple(_evidence(rows)),
+        members_before=first.members_before, joined=sum(row.joined or 0 for row in rows),
+        left=sum(row.left or 0 for row in rows),
+    )  # fmt: skip
+
+
+def _evidence(rows: Iterable[RebalanceRow]) -> Iterable[str]:
+    """Of each cause as many sentences as of the cause of one epoch."""
+    told: dict[str, int] = {}
+    lines: dict[str, None] = {}
+    for row in rows:
+        told[row.cause] = told.get(row.cause, 0) + len(row.evidence)
+        if told[row.cause] <= max(SHOWN, len(row.evidence)):
+            lines |= dict.fromkeys(row.evidence)
+    return lines

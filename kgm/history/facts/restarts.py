@@ -4,8 +4,8 @@ A static member is known by its group instance id. A dynamic one gets another me
 the same host counts as the same process, which is never certain, and likely only if no other member has both."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 from kgm.history.causes.classic_causes import HEARTBEAT_MS
 from kgm.history.causes.verdict import RETURN_WITHIN_MS, Cause, Departure, ReturnedMember, session_of
@@ -197,6 +197,18 @@ class Restarts:
             if static and back.expired and not back.absorbed and (session_ms is None or most > session_ms):
                 expiry = (most, -1 if back.left_at is None else back.left_at, record.offset)
                 self.state.expiries = [*self.state.expiries[-_MAX_RESTARTS + 1 :], expiry]
+
+    def folded(self, offsets: Collection[int], into: int) -> None:
+        """The records at these offsets turned out to be parts of the rebalance of the record at offset `into`."""
+        if [*offsets] == [into]:
+            return
+
+        self.state.expiries = [
+            (most, into if left in offsets else left, into if returned in offsets else returned)
+            for most, left, returned in self.state.expiries
+        ]
+        for key, gone in self.state.gone.items():
+            self.state.gone[key] = [replace(each, offset=into) if each.offset in offsets else each for each in gone]
 
     def rebalanced(self, row: RebalanceRow) -> None:
         """Take note of a rebalance."""

@@ -4,7 +4,7 @@ A rebalance has a row only if records from before it are left. Where a group has
 anything is missing, so each record says it itself: see `SnapshotRow.contiguous`, `GroupEpochRow.complete` and
 `TenureRow.known_from`."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from itertools import pairwise
@@ -34,6 +34,8 @@ class _Snapshot(_GroupRecord):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Epoch(_GroupRecord):
     table: ClassVar[str] = "silver_group_epoch"
+    epoch: int
+    assignment_epoch: int | None
     complete: bool
 
 
@@ -41,6 +43,7 @@ class _Epoch(_GroupRecord):
 class _Rebalance(_GroupRecord):
     table: ClassVar[str] = "gold_rebalance"
     group_type: str
+    from_generation: int
     complete: bool
 
 
@@ -88,11 +91,7 @@ def _gaps(history: History, group_id: str | None) -> Iterator[_Gap]:
     contiguous = {(row.partition, row.offset): row.complete for row in rebalances}
     steps: list[tuple[_GroupRecord, bool]] = [
         *((row, row.contiguous is not False) for row in history.tables.rows(_Snapshot, wanted)),
-        # From the first gap on, no epoch is complete from the group's beginning; what is complete is the step to it.
-        *(
-            (row, row.complete or contiguous.get((row.partition, row.offset), False))
-            for row in history.tables.rows(_Epoch, wanted)
-        ),
+        *_epoch_steps(history.tables.rows(_Epoch, wanted), rebalances),
         *((row, row.complete) for row in rebalances if row.group_type in _WITHOUT_EPOCHS),
     ]
     by_group: dict[str, list[tuple[_GroupRecord, bool]]] = {}
@@ -109,6 +108,21 @@ def _gaps(history: History, group_id: str | None) -> Iterator[_Gap]:
                 yield _Gap(group_id=name, before=before.timestamp, after=row.timestamp)
     yield from _before_tenures(history, group_id)
     yield from _before_tombstones(history, group_id, by_group)
+
+
+def _epoch_steps(epochs: Iterable[_Epoch], rebalances: Iterable[_Rebalance]) -> Iterator[tuple[_Epoch, bool]]:
+    """Whether nothing is missing before each epoch. From the first gap on, no epoch is complete from the group's
+    beginning; what is complete is the step to the rebalance that it is a part of, or will be."""
+    of_group: dict[str, list[_Rebalance]] = {}
+    for rebalance in sorted(rebalances, key=lambda row: row.offset):
+        of_group.setdefault(rebalance.group_id, []).append(rebalance)
+    seen: set[str] = set()
+    for row in sorted(epochs, key=lambda row: row.offset):
+        is_waiting = row.assignment_epoch is None and row.group_id in seen
+        seen.add(row.group_id)
+        part = next((each for each in of_group.get(row.group_id, ()) if each.offset >= row.offset), None)
+        is_known = is_waiting if part is None or part.from_generation >= row.epoch else part.complete
+        yield row, row.complete or is_known
 
 
 def _before_tenures(history: History, group_id: str | None) -> Iterator[_Gap]:

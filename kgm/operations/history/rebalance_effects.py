@@ -73,9 +73,10 @@ class RebalanceEffects:
 
 
 def _is_of_next_epoch(change: MemberChangeRow, row: RebalanceRow) -> bool:
-    """Whether a change that came earlier is one of those that raised the epoch: its generation is the one before. A
-    process that took over an instance id raised none."""
-    return change.generation == row.from_generation and change.kind != ChangeKind.REPLACED.value
+    """Whether a change that came earlier is one of those that raised the epoch, or an epoch before it since the last
+    target assignment. A process that took over an instance id raised none."""
+    is_between = row.from_generation <= (change.generation or 0) < row.to_generation
+    return is_between and change.kind != ChangeKind.REPLACED.value
 
 
 def _holdings(history: History, group_id: str) -> Sequence[_Holding]:

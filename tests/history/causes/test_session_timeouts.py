@@ -187,6 +187,7 @@ def test_members_that_an_admin_removes_with_one_request_are_certainly_removed():
         client.crash()
     group.run(1_000)
     group.log.leave(("", "i0"), ("", "i1"), group=GROUP)
+    group.run(2_000)
     rows = derive(group.log.raw()).tables["gold_rebalance"].to_pylist()
     assert (rows[-1]["cause"], rows[-1]["confidence"]) == ("admin-removal", "certain")
 
@@ -200,6 +201,7 @@ def test_a_static_member_that_leaves_by_itself_is_not_taken_for_one_that_an_admi
         group.run(2_000)
     group.run(10_000)
     clients[0].close(leaves=True)
+    group.run(2_000)
     given = GivenSessions(default_ms=45_000)
     rows = derive(group.log.raw(), session_of_group=given).tables["gold_rebalance"].to_pylist()
     assert (rows[-1]["cause"], rows[-1]["confidence"]) == ("leave", "possible")

@@ -91,18 +91,21 @@ def _moment(row: RebalanceRow, earliest_ms: int) -> Moment:
 
 def _first_offset(tenures: Iterable[TenureRow], first: RebalanceRow) -> int:
     """The offset at which the first rebalance of a consumer group begins: the records of the members that joined or
-    left precede that of the epoch, in one batch."""
-    places = [(row.from_offset, row.from_timestamp) for row in tenures]
+    left precede that of the epoch, in one batch, and several epochs can have one target assignment."""
+    tenures = list(tenures)
+    places = [(row.from_offset, row.from_timestamp, row.from_generation) for row in tenures]
     places += [
-        (row.to_offset, row.to_timestamp)
+        (row.to_offset, row.to_timestamp, row.from_generation if row.to_generation is None else row.to_generation)
         for row in tenures
         if row.to_offset is not None and row.to_timestamp is not None
     ]
+    earlier = range(first.from_generation, first.to_generation - 1)
     return min(
         (
             offset
-            for offset, timestamp in places
-            if timestamp == first.timestamp and 0 < first.offset - offset < _LARGEST_BATCH
+            for offset, timestamp, generation in places
+            if offset < first.offset
+            and (generation in earlier or (timestamp == first.timestamp and first.offset - offset < _LARGEST_BATCH))
         ),
         default=first.offset,
     )
