@@ -398,20 +398,20 @@ class ConsumerGroupFacts:
             record, verdict, (old, self._state.generation), complete=self._complete,
             members=len(self._state.members), joined=len(joined), left=len(left),
         )  # fmt: skip
+        if not row.complete:  # the target assignment of the epochs before it may be among the missing records
+            self._assigned(old)
         self.recent.raised(row)
         self._restarted(record, back, row)
         self.days.add_members(record.timestamp, len(self._state.members))
 
     def _assigned(self, epoch: int) -> None:
         """The epochs until this one have their assignment, which is one rebalance."""
-        found = self.recent.assigned(epoch)
-        if found is None:
-            return
-        row, offsets = found
-        self.restarts.folded(offsets, row.offset)
-        self.restarts.rebalanced(row)
-        self.days.add_rebalance(row)
-        self.days.close(self.recent.rows[0].timestamp)
+        row, offsets = self.recent.assigned(epoch)
+        if row is not None:
+            self.restarts.folded(offsets, row.offset)
+            self.restarts.rebalanced(row)
+            self.days.add_rebalance(row)
+            self.days.close(self.recent.rows[0].timestamp)
 
     def _returned(self, record: GroupRecord, joined: Sequence[MemberChange]) -> list[tuple[MemberChange, Absence]]:
         """The members that joined and are back from an earlier absence."""

@@ -23,15 +23,15 @@ class RecentRebalances:
         self._collector, self.rows, self.waiting = collector, rows, list(waiting)
 
     def raised(self, row: RebalanceRow) -> None:
-        """The epoch rose; what that is a part of begins with the next target assignment."""
+        """The epoch rose; it is part of the rebalance that the next target assignment completes."""
         self.waiting.append(row)
 
-    def assigned(self, epoch: int) -> tuple[RebalanceRow, list[int]] | None:
+    def assigned(self, epoch: int) -> tuple[RebalanceRow | None, list[int]]:
         """The target assignment of an epoch was computed. Returns the rebalance, which is added, and the offsets of all
         records that raised the epoch since the last one; None if it has not risen."""
         rows = [row for row in self.waiting if row.to_generation <= epoch]
         if not rows:
-            return None
+            return None, []
         self.waiting = self.waiting[len(rows) :]
         row = _folded(rows)
         self.add(row)
@@ -89,22 +89,31 @@ def _folded(rows: Sequence[RebalanceRow]) -> RebalanceRow:
     first, last = rows[0], rows[-1]
     if len(rows) == 1:
         return last
-    causes = dict.fromkeys(cause for row in rows for cause in (row.cause, *row.also))
-    if Cause.ALL_GONE.value == last.cause:
-        causes = {last.cause: None, **causes}
-    known = [cause for cause in causes if cause != Cause.UNKNOWN.value]
-    cause, *also = [*known, Cause.UNKNOWN.value] if known and len(known) < len(causes) else causes
-    sure = weakest(*(Confidence(row.confidence) for row in rows if row.cause != Cause.UNKNOWN.value or not known))
-    if len(known) not in (0, len(causes)):
-        sure = weakest(sure, Confidence.POSSIBLE)
+    cause, also, sure = _causes(rows)
     return replace(
         last, from_generation=first.from_generation, complete=all(row.complete for row in rows),
-        lost_rounds=0 if all(row.complete for row in rows) else None, cause=cause, also=tuple(also),
+        lost_rounds=0 if all(row.complete for row in rows) else None, cause=cause, also=also,
         confidence=sure.value, inferred_cause=cause, inferred_confidence=sure.value,
         who=tuple(dict.fromkeys(who for row in rows for who in row.who)), evidence=tuple(_evidence(rows)),
         members_before=first.members_before, joined=sum(row.joined or 0 for row in rows),
         left=sum(row.left or 0 for row in rows),
     )  # fmt: skip
+
+
+def _causes(rows: Sequence[RebalanceRow]) -> tuple[str, tuple[str, ...], Confidence]:
+    """(the cause, further causes, how certain they are together). Where records are missing, nothing is known."""
+    if not all(row.complete for row in rows):
+        return Cause.UNKNOWN.value, (), Confidence.UNKNOWN
+    named = dict.fromkeys(cause for row in rows for cause in (row.cause, *row.also))
+    if Cause.ALL_GONE.value == rows[-1].cause:
+        named = {Cause.ALL_GONE.value: None, **named}
+    known = [cause for cause in named if cause != Cause.UNKNOWN.value]
+    if not known:
+        return Cause.UNKNOWN.value, (), Confidence.UNKNOWN
+    sure = weakest(*(Confidence(row.confidence) for row in rows if row.cause != Cause.UNKNOWN.value))
+    if len(known) < len(named):  # one of the epochs rose for a reason that nothing shows
+        return known[0], (*known[1:], Cause.UNKNOWN.value), weakest(sure, Confidence.POSSIBLE)
+    return known[0], tuple(known[1:]), sure
 
 
 def _evidence(rows: Iterable[RebalanceRow]) -> Iterable[str]:

@@ -90,14 +90,16 @@ def _gaps(history: History, group_id: str | None) -> Iterator[_Gap]:
     rebalances = history.tables.rows(_Rebalance, wanted)
     contiguous = {(row.partition, row.offset): row.complete for row in rebalances}
     steps: list[tuple[_GroupRecord, bool]] = [
-        *((row, row.contiguous is not False) for row in history.tables.rows(_Snapshot, wanted)),
+        # A lower generation is that of a new group with this id; the end of the previous one is gone.
+        *(
+            (row, row.contiguous is not False and contiguous.get((row.partition, row.offset), True))
+            for row in history.tables.rows(_Snapshot, wanted)
+        ),
         *_epoch_steps(history.tables.rows(_Epoch, wanted), rebalances),
         *((row, row.complete) for row in rebalances if row.group_type in _WITHOUT_EPOCHS),
     ]
     by_group: dict[str, list[tuple[_GroupRecord, bool]]] = {}
-    for row, known in steps:
-        # A lower generation is that of a new group with this id; the end of the previous one is gone.
-        is_known = known and contiguous.get((row.partition, row.offset), True)
+    for row, is_known in steps:
         by_group.setdefault(row.group_id, []).append((row, is_known))
     for name, of_group in by_group.items():
         ordered = sorted(of_group, key=lambda each: each[0].offset)
@@ -117,12 +119,16 @@ def _epoch_steps(epochs: Iterable[_Epoch], rebalances: Iterable[_Rebalance]) -> 
     for rebalance in sorted(rebalances, key=lambda row: row.offset):
         of_group.setdefault(rebalance.group_id, []).append(rebalance)
     seen: set[str] = set()
+    begun: set[tuple[str, int]] = set()
     for row in sorted(epochs, key=lambda row: row.offset):
         is_waiting = row.assignment_epoch is None and row.group_id in seen
         seen.add(row.group_id)
         part = next((each for each in of_group.get(row.group_id, ()) if each.offset >= row.offset), None)
-        is_known = is_waiting if part is None or part.from_generation >= row.epoch else part.complete
-        yield row, row.complete or is_known
+        if part is None or part.from_generation >= row.epoch:
+            yield row, row.complete or is_waiting
+        else:  # a gap in a rebalance is before its first epoch that is left
+            yield row, row.complete or part.complete or (row.group_id, part.offset) in begun
+            begun.add((row.group_id, part.offset))
 
 
 def _before_tenures(history: History, group_id: str | None) -> Iterator[_Gap]:

@@ -201,7 +201,7 @@ def test_a_static_member_that_leaves_by_itself_is_not_taken_for_one_that_an_admi
         group.run(2_000)
     group.run(10_000)
     clients[0].close(leaves=True)
-    group.run(2_000)
+    group.run(10_000)
     given = GivenSessions(default_ms=45_000)
     rows = derive(group.log.raw(), session_of_group=given).tables["gold_rebalance"].to_pylist()
     assert (rows[-1]["cause"], rows[-1]["confidence"]) == ("leave", "possible")
