@@ -301,8 +301,9 @@ class MemberStateRow(_RecordRow):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RebalanceRow(_RecordRow):
-    """A rebalance that completed (`classic_snapshots.Rebalance`; for a group of the consumer protocol, each epoch
-    except the first). moved, kept: partitions with an owner after it that is another one than their last, or the same;
+    """A rebalance that completed (`classic_snapshots.Rebalance`; for a group with epochs, each target assignment,
+    with the epochs since the one before, or the epoch that leaves the group without members; its record is that of the
+    last epoch). moved, kept: partitions with an owner after it that is another one than their last, or the same;
     that one may have given them up in an earlier rebalance, as in a cooperative one, and for a group of the consumer
     protocol both are owners by the target assignment. complete: compaction cannot have removed a record within it.
     cause: one of `verdict.Cause`; also: further causes of the same rebalance; confidence, of all of them together:

@@ -90,10 +90,12 @@ def watch(
     again does not count. In a stable group, a partition whose owner has changed, or that has no owner now, also breaks
     the expectation.
 
-    Rebalances are counted by generation (from __consumer_offsets, which needs READ on it) or by assignment epoch, so
-    none between two polls is missed; a generation without members, in which nothing is assigned, does not count, as in
-    kgm simulate-bounce. Without that right, kgm counts only those that show between two polls, and
-    says so. If it is not known at the end whether an expectation was met, the exit code is 4, 5 or 7. It ends with 6
+    Rebalances are counted in __consumer_offsets (which needs READ on it), so none between two polls is missed: by
+    generation, and in a group with epochs by target assignment, since from Kafka 4.3 on several epochs can share one
+    (group.consumer.assignment.interval.ms). A generation without members, in which nothing is assigned, does not count,
+    as in kgm simulate-bounce. Without that right, kgm counts only those of a classic group that show between two polls,
+    and of others it knows a range by the assignment epochs, such as 1 to 5 rebalances, and says so. If it is not known
+    at the end whether an expectation was met, the exit code is 4, 5 or 7. It ends with 6
     when another cluster answers at the same address, whose groups are others, or than the one --baseline is about.
     --timeout is how long to watch (no limit by default; exit 8 if --until is not reached by then); a timeout from the
     environment or a profile does not end a watch."""

@@ -23,9 +23,9 @@ from kgm.client.transport.connection import BrokerConnection
 from kgm.client.transport.deadline import Deadline
 from kgm.java.partitions import partition_for
 from kgm.model.errors import DecodeError, KgmError
-from kgm.model.rebalances import EndedRebalances, most_between
 from kgm.records.batch import Batch, RawRecord
 from kgm.records.messages.group_metadata_value import GroupMetadataValue
+from kgm.records.rebalances import EndedRebalances, most_between
 from kgm.records.record import decode_record
 from kgm.records.record_types import RecordType
 from kgm.records.transactions import PendingItems

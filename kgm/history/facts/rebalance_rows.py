@@ -1,6 +1,6 @@
 """A group's newest rows of `gold_rebalance`, to which later records may add something.
 
-A row is a rebalance that reached an assignment (`kgm.model.rebalances`). In a group with epochs, those since the last
+A row is a rebalance that reached an assignment (`kgm.records.rebalances`). In a group with epochs, those since the last
 target assignment wait for the next one, and are one row with it."""
 
 from collections.abc import Callable, Iterable, Sequence

@@ -47,7 +47,7 @@ class Collection:
     first one, or if it failed. errors: why groups could not be described, and why offsets, and with them lag, could not
     be read, or that no group is visible. unseen: why there may be groups that are not visible. is_up: whether the
     cluster answered. log_unread_because: why rebalances since the last collection may be missed, or be counted only by
-    a later one. has_read_log: whether the groups' log was read; only groups of the classic protocol need it."""
+    a later one. has_read_log: whether the groups' log was read; a single one reads it for classic groups only."""
 
     at_s: float
     duration_s: float
@@ -152,9 +152,12 @@ class GroupCollector:
 
     def _note_log(self, polled: PolledGroup) -> None:
         """Remember whether the log was read for this group."""
-        self._log_unread_because = self._log_unread_because or polled.log_unread_because
-        is_needed = not isinstance(polled.seen, KgmError) and polled.seen.type == "classic"
-        self._has_read_log = self._has_read_log or (is_needed and polled.log_unread_because is None)
+        why = polled.log_unread_because if self.request.is_once else polled.count_unread_because
+        self._log_unread_because = self._log_unread_because or why
+        is_needed = not isinstance(polled.seen, KgmError) and (
+            polled.seen.type == "classic" or not self.request.is_once
+        )
+        self._has_read_log = self._has_read_log or (is_needed and why is None)
 
     def _with_times(self, exported: list[ExportedGroup]) -> list[ExportedGroup]:
         if not self.request.with_times:

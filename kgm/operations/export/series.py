@@ -94,7 +94,9 @@ class GroupSeries:
             "kgm_group_generation", "Generation of a classic group; assignment epoch of a consumer group."
         )
         self.rebalances = family(
-            "kgm_group_rebalances", "Completed rebalances since the exporter first saw the group.", is_counter=True
+            "kgm_group_rebalances",
+            "Completed rebalances since the exporter first saw the group; of a consumer group, target assignments.",
+            is_counter=True,
         )
         self.handovers = family(
             "kgm_group_handovers",

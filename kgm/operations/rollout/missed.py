@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from kgm.client.offsets_topic.group_tail import RecordedGroup, RecordedTarget
 from kgm.model.assignment import owners
 from kgm.model.changes import knows_owners, owned
-from kgm.model.rebalances import EndedRebalances, most_between
 from kgm.model.snapshot import GroupSnapshot
 from kgm.operations.rollout.expectation import StepCounts
 from kgm.operations.watch.rebalance_count import CountDoubt
+from kgm.records.rebalances import EndedRebalances, most_between
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,11 +20,11 @@ from kgm.client.lag_times import KnownTimes, unread_records, with_lag_times
 from kgm.client.offsets_topic.fleet_log import WINDOW_MS, FleetLog, LoggedGroup
 from kgm.model.changes import REBALANCING
 from kgm.model.errors import KgmError, NotFoundError
-from kgm.model.rebalances import most_between
 from kgm.model.snapshot import GroupSnapshot
 from kgm.operations.groups.selection import unseen_groups
 from kgm.operations.groups.unread import Unread, UnreadKind, undescribed, unread
 from kgm.operations.top.rows import FleetRow
+from kgm.records.rebalances import most_between
 from kgm.text.names import natural
 
 #: The maximum number of groups in a slice.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from kgm.model.rebalances import EndedRebalances, most_between
 from kgm.model.snapshot import GroupSnapshot
+from kgm.records.rebalances import EndedRebalances, most_between
 from kgm.text.wording import many
 
 

@@ -11,7 +11,10 @@ from kgm.client import connect
 from kgm.client.offsets_topic.fleet_log import FleetLog
 from kgm.client.poller import GroupPoller
 from kgm.client.topic_log import partition_log
+from kgm.history.rows import GroupDayRow
 from kgm.java.partitions import partition_for
+from kgm.operations.history import explain_group
+from kgm.operations.history.live import LiveHistory, LiveRequest
 from kgm.operations.watch.watched_group import WatchedGroup
 from kgm.records.messages.consumer_group_metadata_value import ConsumerGroupMetadataValue
 from kgm.records.messages.consumer_group_target_assignment_metadata_value import (
@@ -118,3 +121,28 @@ def test_without_the_log_a_watch_knows_a_range(cluster, crowd, monkeypatch):
     assert watched.rebalances <= len(targets) - before <= watched.verdict(reached=None).rebalances_max
     assert (watched.rebalances, watched.rebalances_doubt.more) == (1, epochs[-1] - first - 1)
     assert "no READ on Topic '__consumer_offsets'" in watched.rebalances_doubt.why
+
+
+def test_the_history_has_a_row_for_each_target_assignment(cluster, crowd):
+    join_at_once(cluster, crowd)
+    for member_id in [*crowd.epochs][1:]:
+        crowd.leave(member_id)
+    join_at_once(cluster, crowd)
+    epochs, targets = written(cluster, crowd.group_id)
+    assert len(set(targets)) < len(set(epochs))
+    history = LiveHistory(cluster, LiveRequest(group_id=crowd.group_id)).read()
+    rows = history.rebalances(crowd.group_id)
+    assert [row.to_generation for row in rows] == targets
+    assert [row.from_generation for row in rows[1:]] == targets[:-1]
+    assert all(row.complete for row in rows)
+    # Nothing of what raised an epoch is lost: each member that joined or left is in the row of the next assignment.
+    assert (sum(row.joined for row in rows), sum(row.left for row in rows)) == (11, 5)
+    assert rows[-1].members_after == 6
+    assert "leave" in {cause for row in rows for cause in (row.cause, *row.also)}
+    came = [who for row in rows for who in row.who if who.what in ("joined", "returned")]
+    assert len(came) == 11
+    explained = explain_group(history, crowd.group_id, generation=epochs[2])
+    assert [row.to_generation for row in explained.rebalances] == targets
+    (days,) = history.tables.rows(GroupDayRow, history.all_times(crowd.group_id))
+    assert days.rebalances == len(targets)
+    assert sum(count.count for count in days.causes) == len(targets)
