@@ -22,6 +22,7 @@ from kgm.records.messages.consumer_group_target_assignment_metadata_value import
 )
 from kgm.records.record import decode_record
 from tests.client.conftest import TOPIC
+from tests.client.joiners import Joiner, take_all
 from tests.kafka.heartbeat_group import HeartbeatGroup
 from tests.server.wire_client import WireClient
 from tests.waiting import until
@@ -146,3 +147,25 @@ def test_the_history_has_a_row_for_each_target_assignment(cluster, crowd):
     (days,) = history.tables.rows(GroupDayRow, history.all_times(crowd.group_id))
     assert days.rebalances == len(targets)
     assert sum(count.count for count in days.causes) == len(targets)
+
+
+def test_a_group_that_changes_to_the_classic_protocol_is_counted_on(server, cluster, crowd):
+    """The classic member that stays rebalances once; the change itself is no rebalance (KIP-848: online downgrade)."""
+    classic = Joiner(server.port, crowd.group_id, None, TOPIC)
+    assert classic.join().error_code == 0
+    (last,) = crowd.epochs
+    log = FleetLog(cluster)
+    poller, watched = GroupPoller(cluster, [crowd.group_id], budget_ms=30_000), WatchedGroup(crowd.group_id)
+    log.read(cluster.deadline)
+    watched.observe(poller.poll()[crowd.group_id], 1)
+    before, epoch = log.of(crowd.group_id).rebalances, cluster.describe_group(crowd.group_id).group_epoch
+    crowd.leave(last)
+    assert watched.observe(poller.poll()[crowd.group_id], 2)
+    take_all(classic)
+    watched.observe(poller.poll()[crowd.group_id], 3)
+    log.read(cluster.deadline)
+    assert classic.generation == epoch + 1
+    assert cluster.describe_group(crowd.group_id).type == "classic"
+    assert (watched.rebalances, watched.rebalances_doubt, watched.generation) == (1, None, epoch + 1)
+    assert log.of(crowd.group_id).rebalances == before + 1
+    classic.close()
