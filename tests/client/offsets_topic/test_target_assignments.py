@@ -7,7 +7,6 @@ import uuid
 
 import pytest
 
-from kgm.client import connect
 from kgm.client.offsets_topic.fleet_log import FleetLog
 from kgm.client.poller import GroupPoller
 from kgm.client.topic_log import partition_log
@@ -21,28 +20,24 @@ from kgm.records.messages.consumer_group_target_assignment_metadata_value import
     ConsumerGroupTargetAssignmentMetadataValue,
 )
 from kgm.records.record import decode_record
-from tests.client.conftest import TOPIC
 from tests.client.joiners import Joiner, take_all
-from tests.kafka.heartbeat_group import HeartbeatGroup
+from tests.kafka.heartbeat_group import HeartbeatGroup, wait_coordinator_knows
 from tests.server.wire_client import WireClient
 from tests.waiting import until
 
+TOPIC = "target-assignments"
+
 
 @pytest.fixture
-def crowd(server, group):
+def crowd(broker):
     """A group of one member, which five others can join at once."""
-    wire = WireClient(server.port)
-    crowd = HeartbeatGroup(wire, group, [TOPIC], "uniform")
+    wait_coordinator_knows(broker.bootstrap, [TOPIC])
+    wire = WireClient(broker.port)
+    crowd = HeartbeatGroup(wire, f"crowd-{uuid.uuid4().hex[:8]}", [TOPIC], "uniform")
     crowd.join(f"first-{uuid.uuid4()}", None)
     crowd.heartbeat_until_stable()
     yield crowd
     wire.close()
-
-
-@pytest.fixture
-def cluster(server):
-    with connect(server.bootstrap) as connected:
-        yield connected
 
 
 def written(cluster, group_id):
@@ -149,9 +144,9 @@ def test_the_history_has_a_row_for_each_target_assignment(cluster, crowd):
     assert sum(count.count for count in days.causes) == len(targets)
 
 
-def test_a_group_that_changes_to_the_classic_protocol_is_counted_on(server, cluster, crowd):
+def test_a_group_that_changes_to_the_classic_protocol_is_counted_on(broker, cluster, crowd):
     """The classic member that stays rebalances once; the change itself is no rebalance (KIP-848: online downgrade)."""
-    classic = Joiner(server.port, crowd.group_id, None, TOPIC)
+    classic = Joiner(broker.port, crowd.group_id, None, TOPIC)
     assert classic.join().error_code == 0
     (last,) = crowd.epochs
     log = FleetLog(cluster)
