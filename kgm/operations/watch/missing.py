@@ -33,6 +33,13 @@ def missing_members(baseline: GroupSnapshot | None, now: GroupSnapshot, expectat
     return reasons
 
 
+def has_targets(group: GroupSnapshot) -> bool:
+    """Whether each member of a group with epochs has what the last target assignment gives it, also where the next one
+    is due (Assigning)."""
+    is_due = group.state == "Assigning"
+    return group.state == "Stable" or (is_due and all(one.status == "stable" for one in group.members))
+
+
 def missing_owners(baseline: GroupSnapshot | None, owners: GroupSnapshot | None) -> list[str]:
     """Which partitions have no owner any longer. owners: the group when its owners were known last."""
     if baseline is None or owners is None:

@@ -28,7 +28,7 @@ from kgm.operations.groups.rebalance_wait import logged_members, rebalance_wait
 from kgm.operations.watch.events import HARMLESS, EventKind, GroupEvent, watching_text
 from kgm.operations.watch.expectations import Expectations
 from kgm.operations.watch.log_gap import LogGap, LogState
-from kgm.operations.watch.missing import missing_members, missing_owners, offset_notes
+from kgm.operations.watch.missing import has_targets, missing_members, missing_owners, offset_notes
 from kgm.operations.watch.rebalance_count import CountDoubt, RebalanceCount, ended_text, rebalances_text
 from kgm.operations.watch.verdict import WatchVerdict
 from kgm.text.wording import many, moves_text, partitions_text
@@ -228,7 +228,7 @@ class WatchedGroup:
                 case "group_epoch" | "generation" | "protocol_type":
                     continue  # reported with the assignment epoch, by the log, and with the type
                 case "assignment_epoch":  # reported by `_epoch` and `_target`
-                    self._may_miss_handovers |= before.state != STABLE or self._new_targets > 1
+                    self._may_miss_handovers |= not has_targets(before) or self._new_targets > 1
                     self._new_targets = 0
                 case name:
                     text = f"{one.before} -> {one.after}"

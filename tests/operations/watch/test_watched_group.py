@@ -172,6 +172,18 @@ def test_handovers_between_two_polls_of_a_consumer_group_may_be_more():
     assert (watch.group.handovers, watch.group.handovers_exact) == (0, False)
 
 
+def test_a_group_whose_members_have_their_targets_can_hand_over_once_with_the_next_one():
+    """It is Assigning while its epoch has no target assignment yet; what the last one gave is where it belongs."""
+    swapped = static("a", 1, [0]), static("b", 1, [1, 2])
+    for status, is_exact in (("stable", True), ("reconciling", False)):
+        watch = Watch()
+        watch.see(consumer(A, B, epoch=5), target(5), targets=None)
+        between = consumer(A, replace(B, status=status), epoch=5, state="Assigning")
+        watch.see(between, targets=None)
+        watch.see(consumer(*swapped, epoch=7), target(7), targets=None)
+        assert (watch.group.handovers, watch.group.handovers_exact) == (1, is_exact)
+
+
 @given(st.lists(st.lists(st.sampled_from("abc-"), min_size=3, max_size=3), min_size=1, max_size=8))
 def test_handovers_are_the_changes_in_the_list_of_consumers_of_each_partition(generations):
     """Whatever the log says. A dash: the partition has no consumer."""
