@@ -184,7 +184,8 @@ class Watch:
         ]
         names = ", ".join(repr(group.group_id) for group in late)
         waited_ms = now_ms - self._started_ms
-        waited = show_duration(waited_ms // 1000 * 1000 if waited_ms >= 1000 else waited_ms)
+        step_ms = next((step for step in (1000, 100) if waited_ms >= step), 1)
+        waited = show_duration(waited_ms // step_ms * step_ms)
         return ConditionNotMet(
             f"group {names}: not {goal} within {waited}",
             facts=facts[:_MOST_REASONS],

@@ -190,6 +190,11 @@ def test_a_group_that_is_not_quiet_for_long_enough_is_named():
     assert [verdict.reached for verdict in watch.verdicts()] == [True, False]
 
 
+def test_a_watch_of_less_than_a_second_says_how_long_it_was():
+    watch, _ = watched([group(1), group(2)], goal=Goal.STABLE, duration_ms=200, expected=Expectations(quiet_ms=5_000))
+    assert watch.error.message == "group 'g': not stable within 200ms"
+
+
 @pytest.mark.parametrize(
     ("last", "code"),
     [
