@@ -87,6 +87,32 @@ def test_top_counts_target_assignments(cluster, crowd):
         assert (found.rebalances, found.are_all_known) == (len(targets), True)
 
 
+def test_where_compaction_removed_target_assignments_there_may_have_been_more(cluster, crowd, monkeypatch):
+    """As if a compaction had left the last target assignment only, which is all that it has to leave."""
+    log = FleetLog(cluster)
+    log.read(cluster.deadline)
+    before = log.of(crowd.group_id).rebalances
+    for _ in range(2):
+        join_at_once(cluster, crowd)
+    fetch_batches = partition_log.fetch_batches
+
+    def compacted(*where):
+        rows = [batch for fetched in fetch_batches(*where) for batch in fetched]
+        with_target = [
+            batch
+            for batch in rows
+            if any(row.key in partition_log.target_record_keys(crowd.group_id) for row in batch.records)
+        ]
+        yield [batch for batch in rows if batch not in with_target[:-1]]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(partition_log, "fetch_batches", compacted)
+        log.read(cluster.deadline)
+    found = log.of(crowd.group_id)
+    assert (found.rebalances, found.are_all_known) == (before + 1, False)
+    assert len(written(cluster, crowd.group_id)[1]) > found.rebalances
+
+
 def test_a_watch_counts_target_assignments(cluster, crowd):
     before = len(written(cluster, crowd.group_id)[1])
     poller, watched = GroupPoller(cluster, [crowd.group_id], budget_ms=30_000), WatchedGroup(crowd.group_id)
