@@ -65,11 +65,12 @@ class ClientTraits:
     KIP-848, none if it has no such consumers. silent_leaders: assignors with which a static leader that restarts, and
     is told to keep the assignment, causes no rebalance. like_java: assignors that return what Java's do, in members
     that act as Java's. has_static_members: whether it knows group instance ids (KIP-345). leaves_when_static: whether a
-    static member that is closed leaves. varying: assignors that give something else from process to process where there
-    are several topics. more_rounds: how many rounds more than with Java's each rebalance with an assignor was seen to
-    take, at most. assigns_by: what its assignments depend on, other than Java's: LEADER (it assigns the topics that the
-    leader names), BROKER (the order in which the broker lists members), MEMBER_ID (the member ids of static members,
-    compared with those of dynamic ones). differences: what it does otherwise, for people."""
+    static member that is closed leaves. unsubscribing_leaves: whether a static member of a classic group leaves if its
+    program unsubscribes, as some do before they close it. varying: assignors that give something else from process to
+    process where there are several topics. more_rounds: how many rounds more than with Java's each rebalance with an
+    assignor was seen to take, at most. assigns_by: what its assignments depend on, other than Java's: LEADER (it
+    assigns the topics that the leader names), BROKER (the order in which the broker lists members), MEMBER_ID (the
+    member ids of static members, compared with those of dynamic ones). differences: what it does otherwise, for people."""
 
     name: str
     subscriptions: tuple[SubscriptionForm, ...]
@@ -83,6 +84,7 @@ class ClientTraits:
     like_java: tuple[str, ...] = ()
     has_static_members: bool = True
     leaves_when_static: bool = False
+    unsubscribing_leaves: bool = False
     varying: tuple[str, ...] = ()
     more_rounds: Mapping[str, int] = field(default_factory=dict)
     assigns_by: tuple[str, ...] = ()
@@ -122,7 +124,12 @@ _TABLE: Final = (
         # 2.6.1 and 2.8.0 take the id that the broker makes, in its form.
         member_ids=(PLAIN, URL_SAFE),
         silent_leaders=("range", "roundrobin", "cooperative-sticky"),
-        differences=("a static member that calls unsubscribe() before close() leaves the group",),
+        # rd_kafka_cgrp_leave_maybe: only the end of the consumer spares static members (terminate).
+        unsubscribing_leaves=True,
+        differences=(
+            "a static member of a classic group that calls unsubscribe() before close() leaves the group",
+            "stream.close() of node-rdkafka and disconnect() of @confluentinc/kafka-javascript (KafkaJS API) do so",
+        ),
     ),
     ClientTraits(
         name=FRANZ_GO,
@@ -284,6 +291,21 @@ def known_library(name: str) -> str:
 def never_says_owned(client: ClientLibrary) -> bool:
     """Whether its subscriptions end before the owned partitions, whichever of the libraries it is that it may be."""
     return _never_say_owned(client.candidates)
+
+
+def leaving_when_unsubscribed(client: ClientLibrary | None, *, is_classic: bool) -> tuple[str, ...]:
+    """Those of the libraries that it may be whose static members leave the group if their program unsubscribes before
+    it closes them. is_classic: whether they are members by the classic protocol."""
+    names = client.candidates if client is not None and is_classic else ()
+    return tuple(name for name in names if name in CLIENTS and CLIENTS[name].unsubscribing_leaves)
+
+
+def left_when_closed(client: ClientLibrary | None, *, is_classic: bool) -> str:
+    """That a static member left on its own, in words. is_classic: as in `leaving_when_unsubscribed`."""
+    unsubscribing = leaving_when_unsubscribed(client, is_classic=is_classic)
+    names = " or ".join(unsubscribing)
+    why = f", as static members of {names} do if their program unsubscribes first" if unsubscribing else ""
+    return f"it left when it was closed{why}"
 
 
 @functools.cache

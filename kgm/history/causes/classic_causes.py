@@ -109,7 +109,7 @@ def _departure(missing: MissingMember, at: int) -> Departure:
             ago = seconds(max(at - since, 0))
             why = f"{what} {ago} before, so its session timeout of {seconds(session)} had not passed"
             if static:
-                return static_departure(missing, at - since, why, missed=_missed(missing, at))
+                return static_departure(missing, at - since, why, missed=_missed(missing, at), is_classic=True)
             return _left(missing, at - since, f"{why}: it left")
     if missing.last_commit is not None:
         return _silent(missing, at - missing.last_commit)

@@ -192,7 +192,7 @@ def _silent(missing: MissingMember, silence: int, session: SessionTimeout) -> De
         if not static:
             return missing.departed(Cause.LEAVE, Confidence.LIKELY, why)
         missed = cadence is not None and regular and silence > _MISSED * cadence + _SLACK_MS // 2
-        return static_departure(missing, silence, why, missed=missed)
+        return static_departure(missing, silence, why, missed=missed, is_classic=False)
     why = f"silent for {seconds(silence)}, {session.text}"
     if cadence is not None:
         why = f"{why}; before that, it committed every {seconds(cadence)}"

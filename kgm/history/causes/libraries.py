@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from kgm.clients.recognition import recognise, recorded_evidence
-from kgm.clients.table import CLIENTS
+from kgm.clients.table import CLIENTS, leaving_when_unsubscribed
 from kgm.history.reconstruct.classic_snapshots import Snapshot
 from kgm.model.client_library import JAVA, ClientLibrary
 from kgm.protocol.subscription import PROTOCOL_TYPE
@@ -24,9 +24,11 @@ def libraries_of(group_id: str, snapshot: Snapshot) -> Mapping[str, ClientLibrar
     return dict(zip(snapshot.members, recognise(group_id, snapshot.protocol, evidence).members, strict=True))
 
 
-def leaves_when_closed(library: ClientLibrary | None) -> bool | None:
+def leaves_when_closed(library: ClientLibrary | None, *, is_classic: bool) -> bool | None:
     """Whether a static member leaves when it is closed. None if it may or may not."""
     names = library.candidates if library is not None else ()
+    if leaving_when_unsubscribed(library, is_classic=is_classic):
+        return None
     if not names or not all(name in CLIENTS for name in names):
         return None
     leaving = {CLIENTS[name].leaves_when_static for name in names}

@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from kgm.clients.table import left_when_closed
 from kgm.history.causes.libraries import leaves_when_closed
 from kgm.history.reconstruct.classic_snapshots import MemberChange, SnapshotMember
 from kgm.history.row_parts import Involvement, Who
@@ -163,15 +164,18 @@ class ReturnedMember:
 _LEAVES_WITHIN_MS = 500
 
 
-def static_departure(missing: MissingMember, silence: int, why: str, *, missed: bool) -> Departure:
+def static_departure(
+    missing: MissingMember, silence: int, why: str, *, missed: bool, is_classic: bool
+) -> Departure:  # fmt: skip
     """How a static member left whose session had not expired: an admin removed it, or it was closed with the option to
-    leave the group (KIP-1092). silence: for how long nothing was heard from it, in ms; missed: whether it had stopped
-    some time before, because commits that were due are missing."""
+    leave the group (KIP-1092), or after its program had unsubscribed. silence: for how long nothing was heard from it,
+    in ms; missed: whether it had stopped some time before, because commits that were due are missing. is_classic:
+    whether it was a member by the classic protocol."""
     if missed:
         return missing.departed(
             Cause.REMOVAL, Confidence.LIKELY, f"{why}: it had stopped before, so an admin removed it"
         )
-    leaves = leaves_when_closed(missing.library)
+    leaves = leaves_when_closed(missing.library, is_classic=is_classic)
     if leaves is not None and missing.library is not None:
         text = missing.library.text
         if leaves:
@@ -179,7 +183,7 @@ def static_departure(missing: MissingMember, silence: int, why: str, *, missed: 
             return missing.departed(Cause.LEAVE, Confidence.LIKELY, line)
         line = f"{why}: an admin removed it, as static members of {text} do not leave when they are closed"
         return missing.departed(Cause.REMOVAL, Confidence.LIKELY, line)
-    either = f"{why}: an admin removed it, or it left when it was closed"
+    either = f"{why}: an admin removed it, or {left_when_closed(missing.library, is_classic=is_classic)}"
     cause = Cause.LEAVE if silence <= _LEAVES_WITHIN_MS else Cause.REMOVAL
     return missing.departed(cause, Confidence.POSSIBLE, either)
 

@@ -11,9 +11,10 @@ from datetime import datetime
 from typing import Final, Protocol
 
 from kgm.client.offsets_topic.group_tail import RecordedGroup, RecordedTarget
-from kgm.clients.table import CLIENTS
+from kgm.clients.table import CLIENTS, left_when_closed
 from kgm.model.assignment import as_ranges
 from kgm.model.changes import by_identity, disowned, knows_owners
+from kgm.model.client_library import ClientLibrary, stated_library
 from kgm.model.errors import KgmError
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.operations.rollout.expectation import StepCounts
@@ -112,11 +113,14 @@ class GroupObservation:
     def _why_gone(self, identity: str) -> str:
         """Why a member of the step has left, in words; empty for one that stays a member while it is closed."""
         member = by_identity(self._view().before)[identity]
-        seen = None if member.client_library is None else member.client_library.name
-        name = self._library or seen
+        client = self._client_of(member)
+        name = None if client is None else client.name
         if member.group_instance_id is None or name not in CLIENTS or not CLIENTS[name].leaves_when_static:
             return ""
         return f"; a static member of {name} leaves when it is closed"
+
+    def _client_of(self, member: MemberSnapshot) -> ClientLibrary | None:
+        return stated_library(self._library, "the operator") or member.client_library
 
     @property
     def latest(self) -> GroupSnapshot | None:
@@ -285,7 +289,8 @@ class GroupObservation:
         return [
             f"the session of {name} has timed out before it came back"
             if self._can_have_expired(member)
-            else f"{name} was removed from the group before it came back, or its session timed out"
+            else f"{name} was removed from the group before it came back, or its session timed out, or "
+            f"{left_when_closed(self._client_of(member), is_classic=view.before.type == 'classic')}"
             for name, member in sorted(by_identity(view.before).items())
             if name in view.step.members and member.group_instance_id is not None and name not in now
             if not self._why_gone(name)

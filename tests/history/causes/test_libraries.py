@@ -3,15 +3,22 @@ are those that the libraries sent (tests/data/client_bytes.json), what each does
 
 import json
 import pathlib
+from dataclasses import replace
 
 import pytest
 
+from kgm.history.causes.classic_causes import departure
+from kgm.history.causes.consumer_causes import ConsumerAbsence, consumer_departure
+from kgm.history.causes.session_timeouts import SessionSource, SessionTimeout
+from kgm.history.causes.verdict import Cause, Confidence
 from kgm.history.in_process import derive_records
 from kgm.history.rows import RebalanceRow
 from kgm.history.store.query import RowFilter
+from kgm.model.client_library import stated_library
 from kgm.records.messages.group_metadata_key import GroupMetadataKey
 from kgm.records.messages.group_metadata_value import GroupMetadataValue, MemberMetadata
 from kgm.records.record import Record, encode_record
+from tests.history.causes.test_departures import AT, SESSION_MS, gone
 
 START = 1_700_000_000_000
 RECORDED = json.loads((pathlib.Path(__file__).parents[2] / "data/client_bytes.json").read_text())
@@ -63,7 +70,8 @@ BOTH = {"a": 1, "b": 1}
     [
         ("platformatic", "roundrobin", ("leave", "likely")),
         ("sarama", "range", ("admin-removal", "likely")),
-        ("librdkafka", "range", ("admin-removal", "likely")),
+        # Its static members leave if their program unsubscribes first (rd_kafka_cgrp_leave_maybe).
+        ("librdkafka", "range", ("admin-removal", "possible")),
         ("aiokafka", "range", ("admin-removal", "likely")),
         ("java", "range", ("admin-removal", "possible")),
         ("franz-go", "range", ("admin-removal", "possible")),
@@ -74,7 +82,9 @@ def test_a_static_member_that_is_gone_before_its_session_can_be_over(library, as
     gone = sent[0]["session_timeout"] // 2
     row = cause(assignor, sent, (1, 0, 100, BOTH), (2, gone, gone + 100, {"a": 1}))
     assert (row.cause, row.confidence) == expected
-    assert (library in " ".join(row.evidence)) == (expected[1] == "likely")
+    text = " ".join(row.evidence)
+    assert (library in text) == (expected[1] == "likely" or library == "librdkafka")
+    assert ("if their program unsubscribes first" in text) == (library == "librdkafka")
 
 
 def restarted_leader(assignor, sent, *, rejoins_after_ms=800):
@@ -106,3 +116,27 @@ def test_a_follower_that_was_restarted_begins_no_round():
         "sticky", sent, (1, 0, 100, BOTH), (1, 0, 30_000, {"a": 1, "b": 2}), (2, 31_000, 31_100, {"a": 1, "b": 2})
     )
     assert (row.cause, row.confidence, row.who) == ("rejoin", "possible", ())
+
+
+@pytest.mark.parametrize(
+    ("silence_ms", "expected"),
+    [(100, (Cause.LEAVE, Confidence.POSSIBLE)), (8_000, (Cause.REMOVAL, Confidence.POSSIBLE))],
+)
+def test_librdkafka_leaves_a_classic_group_if_its_program_unsubscribes_first(silence_ms, expected):
+    """stream.close() of node-rdkafka 3.6.1: "Member ... has left group through explicit `LeaveGroup` request". A member
+    of the consumer protocol says that it will return, also then: "temporarily left the consumer group"."""
+    missing = replace(gone(silence_ms, instance_id="i"), library=stated_library("librdkafka"))
+    found = departure(missing, AT)
+    assert (found.cause, found.confidence) == expected
+    assert "an admin removed it, or it left when it was closed, as static members of librdkafka do" in found.evidence
+    session = SessionTimeout.exactly(SESSION_MS, SessionSource.GIVEN)
+    absence = ConsumerAbsence(away=None, heard=AT - 320_000, unrevoked=None)
+    by_consumer = consumer_departure(missing, AT, absence, session)
+    assert (by_consumer.cause, by_consumer.confidence) == (Cause.REMOVAL, Confidence.LIKELY)
+
+
+def test_a_librdkafka_member_that_had_stopped_before_was_removed():
+    """After five of its commits were due, its close is not what made it leave."""
+    missing = replace(gone(20_000, cadence_ms=1_000, instance_id="i"), library=stated_library("librdkafka"))
+    found = departure(missing, AT)
+    assert (found.cause, found.confidence) == (Cause.REMOVAL, Confidence.LIKELY)

@@ -176,7 +176,7 @@ def test_a_static_member_that_left_because_it_was_closed_is_told_of_as_such(stat
     [(10_000, 1_000, False), (10_000, 6_000, False), (10_000, 12_000, True), (None, 12_000, False)],
 )
 def test_a_session_has_timed_out_only_if_there_was_time_for_it(session_ms, after_ms, can_have_expired):
-    """A member without a heartbeat is a member for a session timeout: one that is gone earlier was removed."""
+    """A member without a heartbeat is a member for a session timeout: one that is gone earlier was removed, or left."""
     clock = VirtualTime()
     before = replace(_group(4), session_timeout_ms=session_ms)
     observation = GroupObservation("g", _Poller(before, before, replace(before, members=(), generation=5)), clock)
@@ -188,5 +188,22 @@ def test_a_session_has_timed_out_only_if_there_was_time_for_it(session_ms, after
     (text,) = observation.expired()
     assert (text == "the session of a has timed out before it came back") is can_have_expired
     assert (
-        text == "a was removed from the group before it came back, or its session timed out"
+        text
+        == "a was removed from the group before it came back, or its session timed out, or it left when it was closed"
     ) is not can_have_expired
+
+
+@pytest.mark.parametrize(("kind", "is_named"), [("classic", True), ("consumer", False)])
+def test_a_program_on_librdkafka_may_have_unsubscribed_before_it_closed(kind, is_named):
+    """Seen with stream.close() of node-rdkafka 3.6.1: the member left a classic group with LeaveGroup."""
+    before = replace(_group(4), type=kind)
+    before = replace(
+        before, members=tuple(replace(one, client_library=stated_library("librdkafka")) for one in before.members)
+    )
+    observation = GroupObservation("g", _Poller(before, replace(before, members=(), generation=5)), VirtualTime())
+    observation.poll()
+    observation.begin(RolloutStep(kind=StepKind.BOUNCE, members=("a",)), {})
+    observation.poll()
+    (text,) = observation.expired()
+    named = "or it left when it was closed, as static members of librdkafka do if their program unsubscribes first"
+    assert (named in text) is is_named
