@@ -116,7 +116,7 @@ def _own_state_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None
 @pytest.fixture
 def nobody_returns(monkeypatch: pytest.MonkeyPatch) -> None:
     """Removals do not wait for members that join again: for tests on a real clock in which nobody does later."""
-    monkeypatch.setattr("kgm.operations.removal.removal.RETURN_MS", {})
+    monkeypatch.setattr("kgm.operations.removal.returns.RETURN_MS", {})
 
 
 @pytest.fixture(scope="session")

@@ -70,7 +70,8 @@ class ClientTraits:
     process where there are several topics. more_rounds: how many rounds more than with Java's each rebalance with an
     assignor was seen to take, at most. assigns_by: what its assignments depend on, other than Java's: LEADER (it
     assigns the topics that the leader names), BROKER (the order in which the broker lists members), MEMBER_ID (the
-    member ids of static members, compared with those of dynamic ones). differences: what it does otherwise, for people."""
+    member ids of static members, compared with those of dynamic ones). differences: what it does otherwise, for
+    people."""
 
     name: str
     subscriptions: tuple[SubscriptionForm, ...]
@@ -286,6 +287,12 @@ def known_library(name: str) -> str:
     if name not in CLIENTS:
         raise UsageError(f"client library {name!r} is not known", hint=f"known: {', '.join(CLIENTS)}")
     return name
+
+
+def possible_libraries(client: ClientLibrary, *, is_static: bool) -> tuple[str, ...]:
+    """The libraries that a member may run on; if kgm does not know its library, all that it may behave like."""
+    known = tuple(name for name in client.candidates if name in CLIENTS)
+    return known or tuple(name for name in LIBRARIES if not is_static or CLIENTS[name].has_static_members)
 
 
 def never_says_owned(client: ClientLibrary) -> bool:

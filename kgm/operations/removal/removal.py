@@ -39,6 +39,7 @@ from kgm.operations.removal.outcome import MemberResult, nothing_changed, planne
 from kgm.operations.removal.plan import RemovalPlan, Target, check_supported, resolve, threads_of
 from kgm.operations.removal.preview import ExpectedMoves, preview_moves, unknown_moves
 from kgm.operations.removal.request import RemovalRequest
+from kgm.operations.removal.returns import longest_return_ms
 from kgm.operations.removal.send import REASON_VERSION, LeaveGroupSender
 from kgm.operations.removal.verification import second_look
 from kgm.operations.removal.verification.later_descriptions import LaterDescriptions
@@ -48,10 +49,6 @@ from kgm.simulation.plan.starting_group import with_stated_library
 from kgm.text.wording import group_command
 
 _REFUSED: Final = unknown_moves("members will be refused")
-#: How long kgm waits for a member that may be alive to rejoin: it learns of its removal with its next heartbeat, by
-#: default 3 s (classic) or 5 s (KIP-848) after the last one. `--guard-window`, which may be short because the operator
-#: vouches for a member, does not shorten it: this is how an operator learns that the process was running.
-RETURN_MS: Final = {"classic": 4_000, "consumer": 6_000}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -323,6 +320,12 @@ def _recorded(member: MemberSnapshot, prepared: PreparedRemoval) -> dict[str, An
     }  # fmt: skip
 
 
+def _longest_return_ms(group: GroupSnapshot, rows: Iterable[MemberResult]) -> int:
+    """For how long any of these members may still come back; 0 if it is known of all what became of them."""
+    awaited = [one.target.member for one in rows if one.result is Result.REMOVED]
+    return max((longest_return_ms(group, one) for one in awaited if one is not None), default=0)
+
+
 class _Execution:
     """Runs a removal, from the first request to the outcome in the audit log."""
 
@@ -435,19 +438,20 @@ class _Execution:
         return results_of_run(self._plan, self._sender, after, self._prepared.guard)
 
     def _wait_for_returns(self, results: list[MemberResult]) -> list[MemberResult]:
-        """Members that may be alive rejoin with their next heartbeat, so wait that long. A member that left with the
-        intention to return is known to be silent; every other verdict is inferred, and can be wrong."""
+        """Members that may be alive rejoin with their next heartbeat, or as late as their library does, so wait that
+        long. A member that left with the intention to return is known to be silent; every other verdict is inferred,
+        and can be wrong."""
         group = self._plan.group
         if group is None or self._interrupted:
             return results
         suspects = [one for one in results if one.result is Result.REMOVED and not one.liveness.was_seen]
         if not suspects:
             return results
-        end_s = self._now_s() + RETURN_MS.get(group.type, 0) / 1000
+        group, sent_s = with_stated_library(group, self._prepared.request.library), self._now_s()
         try:
             with self._phase("waiting for members that rejoin"):
-                while self._now_s() < end_s and any(one.result is Result.REMOVED for one in suspects):
-                    self._sleep(min(RETURN_POLL_S, max(0.0, end_s - self._now_s())))
+                while (left_s := sent_s + _longest_return_ms(group, suspects) / 1000 - self._now_s()) > 0:
+                    self._sleep(min(RETURN_POLL_S, left_s))
                     results = self._results(LOOK_MS)
                     targets = {one.target for one in suspects}
                     suspects = [one for one in results if one.target in targets]

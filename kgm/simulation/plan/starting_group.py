@@ -9,7 +9,7 @@ from kgm.assignors import GroupSpec, MemberSpec, TopicSpec, assign, has_assignor
 from kgm.assignors.server.broker_view import as_the_broker_sees
 from kgm.assignors.unsupported_groups import refuse_unsupported
 from kgm.clients.recognition import recognise_by_ids
-from kgm.clients.table import CLIENTS, LIBRARIES, SAME_ASSIGNOR, known_library, never_says_owned, version_sent
+from kgm.clients.table import CLIENTS, SAME_ASSIGNOR, known_library, never_says_owned, possible_libraries, version_sent
 from kgm.coordinator.contract.topic_image import Topic, TopicImage, topic_id
 from kgm.java.hash_map import DEFAULT_CAPACITY, map_capacity
 from kgm.java.timeline_hash_map import timeline_capacity
@@ -35,7 +35,6 @@ _UNKNOWN_GENERATION = 1
 #: How long ago the regular expressions of a group that has been stable for a while were resolved: longer ago than
 #: matters, but not so long that they are due again.
 RESOLVED_BEFORE_MS = 300_000
-_STATIC_LIBRARIES = tuple(name for name, traits in CLIENTS.items() if traits.has_static_members)
 #: What most classic groups use.
 CLASSIC_ASSIGNOR = "range"
 #: A cooperative group is stable after two rounds. More rounds mean an assignor that never returns the same twice.
@@ -104,8 +103,7 @@ class StartingMember:
     def possible_libraries(self) -> tuple[str, ...]:
         """The libraries that the member may run on; if kgm does not know its library, the ones that it may behave
         like."""
-        known = tuple(name for name in self.client.candidates if name in CLIENTS)
-        return known or _STATIC_LIBRARIES if self.group_instance_id is not None else known or LIBRARIES
+        return possible_libraries(self.client, is_static=self.group_instance_id is not None)
 
     @property
     def says_owned(self) -> bool:

@@ -64,6 +64,11 @@ class ClientProfile:
     retries_ms: Span | None = None
     full_retry_ms: Span | None = None
 
+    @property
+    def late_to_return_ms(self) -> float:
+        """How long after a heartbeat would have been due a member that the group has removed may join again."""
+        return self.fetch_ms + self.lost_ms
+
 
 JAVA = ClientProfile(
     library=Library.JAVA,

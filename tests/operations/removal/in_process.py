@@ -103,17 +103,17 @@ class ClassicMember:
     def __init__(self, cluster: Cluster, group: str, instance_id: str | None, *, client_id: str = "c") -> None:
         self.cluster, self.group, self.instance_id, self.client_id = cluster, group, instance_id, client_id
         self.session_ms, self.rebalance_ms = SESSION_MS, REBALANCE_MS
+        self.metadata = encode_subscription(Subscription(topics=(TOPIC,)))
         self.member_id, self.generation = "", -1
         self._ticket = 0
 
     def send_join(self) -> None:
         """Join, again or as a newly started process, without waiting."""
         self.cluster.load()
-        metadata = encode_subscription(Subscription(topics=(TOPIC,)))
         request = JoinGroupRequest(
             group_id=self.group, session_timeout_ms=self.session_ms, rebalance_timeout_ms=self.rebalance_ms,
             member_id=self.member_id, group_instance_id=self.instance_id, protocol_type="consumer",
-            protocols=[JoinGroupRequestProtocol(name="range", metadata=metadata)],
+            protocols=[JoinGroupRequestProtocol(name="range", metadata=self.metadata)],
         )  # fmt: skip
         # Version 3 gives a dynamic member its id at once, later ones in an extra round trip.
         version = 3 if self.instance_id is None else None
@@ -172,12 +172,14 @@ class ClassicMember:
 
 def form_classic(
     cluster: Cluster, group: str, instance_ids: Sequence[str | None], *,
-    session_ms: int = SESSION_MS, rebalances_ms: Sequence[int] = (),
+    session_ms: int = SESSION_MS, rebalances_ms: Sequence[int] = (), metadata: bytes | None = None,
 ) -> list[ClassicMember]:  # fmt: skip
-    """A stable group; member i owns partition i. rebalances_ms: the rebalance timeout of each member, if they differ."""
+    """A stable group; member i owns partition i. rebalances_ms: the rebalance timeout of each member, if they differ.
+    metadata: the subscription of all members, as a library writes it."""
     members = [ClassicMember(cluster, group, name) for name in instance_ids]
     for one, rebalance_ms in zip(members, rebalances_ms or [REBALANCE_MS] * len(members), strict=True):
         one.session_ms, one.rebalance_ms = session_ms, rebalance_ms
+        one.metadata = metadata or one.metadata
     leaders = set()
     for count in range(1, len(members) + 1):  # the join of the last one waits for the existing members
         for one in reversed(members[:count]):

@@ -563,7 +563,9 @@ kgm removes a member in the same way for `remove-members`, `rollout --remove` an
 5. It describes the group until two descriptions in a row agree. Only a member that they do not show is `removed`. If the
    group cannot be described, the result is `unknown`, whatever the answer was, and the exit code 7.
 6. Unless the member had left with epoch -2, it waits for 4 s in a classic group and 6 s in one of KIP-848, and checks
-   whether the member comes back: `returned`, exit code 7. Neither `--guard-window` nor `--timeout` shortens that.
+   whether the member comes back: `returned`, exit code 7. Where it may run on kafkajs, which ends a fetch first, it waits
+   for 9 s, and for 19 s where it may run on kafka-go, or is a dynamic member of a library that kgm does not know
+   (`--library` names it). Neither `--guard-window` nor `--timeout` shortens that.
    A member of a classic group that is there again under the same member id did not come back: the coordinator moved
    before the rebalance had ended, and its successor does not know of the removal. Then run the command again.
 
