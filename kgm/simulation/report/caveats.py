@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from kgm.assignors import has_assignor, is_cooperative
+from kgm.clients.table import leaving_when_unsubscribed
 from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.model.broker_version import REFERENCE
 from kgm.model.client_library import JAVA, LIBRDKAFKA, PLAYED
@@ -55,6 +56,7 @@ def caveats(
         texts += _consumer_group(group, plan, draws)
     elif any(draw.rebalances for draw in draws):
         texts += [*_clients(group, plan, draws), *_leaders(group), *_versions(group, settings)]
+    texts += _unsubscribing(group, plan)
     if plan.migrate:
         texts.append(
             "members that return with the consumer protocol do not ask for an assignor: the group uses the broker's "
@@ -305,6 +307,22 @@ def _clients(group: StartingGroup, plan: Plan, draws: Sequence[Draw]) -> list[st
     if is_cooperative(group.assignor) and has_librdkafka and not are_alike:
         texts.append("members subscribe to different topics: librdkafka leaders have been seen to crash in such groups")
     return texts
+
+
+def _unsubscribing(group: StartingGroup, plan: Plan) -> list[str]:
+    """That static members leave whose programs unsubscribe before they close them, which nothing shows in advance."""
+    is_classic = group.protocol is GroupProtocol.CLASSIC
+    if plan.stop is not Stop.CLEAN:
+        return []
+    stop = {*plan.bounce, *plan.scale_in, *plan.remove}
+    static = [one for one in group.members if one.identity in stop and one.group_instance_id is not None]
+    names = {name for one in static for name in leaving_when_unsubscribed(one.client, is_classic=is_classic)}
+    return [
+        f"static members of {name} leave when they are closed if their program unsubscribes first, as JavaScript "
+        "clients may (stream.close() of node-rdkafka, disconnect() of @confluentinc/kafka-javascript): then use "
+        "--stop leave"
+        for name in in_order(names)
+    ]
 
 
 def _without_room(plan: Plan, draws: Sequence[Draw]) -> list[str]:

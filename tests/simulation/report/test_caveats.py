@@ -130,3 +130,51 @@ def test_settings_of_consumer_groups_that_a_snapshot_does_not_have_are_assumed_a
     assert assumed_settings(live, settings=known | {assignments: "0"}) == []
     assert assumed_settings(CONSUMERS) == []  # there is no broker
     assert assumed_settings(made_up(coordinator=live.coordinator)) == []  # they are not of classic groups
+
+
+UNSUBSCRIBES = "static members of librdkafka leave when they are closed if their program unsubscribes first"
+
+
+def unsubscribing(group, plan=None, **changes):
+    """The caveats about programs that unsubscribe, where the first member is bounced; and whether the rest is exact."""
+    scenario = simulate(group, replace(plan or Plan(bounce=("member-1",), restart_time_ms=1_000), **changes), draws=2)
+    return [text for text in scenario.caveats if text.startswith(UNSUBSCRIBES)], scenario.exact
+
+
+@pytest.mark.parametrize("assignor", ["range", "cooperative-sticky"])
+def test_a_program_on_librdkafka_may_unsubscribe_before_it_closes(assignor):
+    """stream.close() of node-rdkafka 3.6.1: a rolling restart of two cooperative members took the group from generation
+    3 to 9. Nothing shows in advance which programs do it, and nearly none do."""
+    group = made_up(2, 6, assignor=assignor, library="librdkafka")
+    (text,), exact = unsubscribing(group)
+    assert exact
+    assert text.endswith("then use --stop leave")
+    for plan in (Plan(scale_in=("member-1",)), Plan(remove=("member-1",))):
+        assert len(unsubscribing(group, plan)[0]) == 1
+
+
+def test_what_the_caveat_names_predicts_what_happened():
+    """One of three such members was closed and back after 5 s: from generation 3 to 5."""
+    group = made_up(3, 6, library="librdkafka")
+    left = simulate(group, Plan(bounce=("member-2",), restart_time_ms=5_000, stop=Stop.LEAVE), draws=2)
+    assert left.typical.generations == 2
+
+
+@pytest.mark.parametrize("stop", [Stop.LEAVE, Stop.CRASH])
+def test_how_a_member_stops_that_does_not_close_says_nothing_of_programs_that_unsubscribe(stop):
+    assert unsubscribing(made_up(2, 6, library="librdkafka"), stop=stop)[0] == []
+
+
+def test_only_static_members_of_librdkafka_in_a_classic_group_leave_if_their_program_unsubscribes():
+    """A member of a consumer group says that it will return (member epoch -2), and a dynamic member leaves anyway."""
+    assert unsubscribing(made_up(2, 6))[0] == []
+    dynamic = made_up(2, 6, DYNAMIC, library="librdkafka")
+    assert unsubscribing(dynamic, Plan(bounce=(dynamic.members[0].identity,)))[0] == []
+    others = tuple(replace(one, client_library=stated_library("librdkafka")) for one in CONSUMERS.members)
+    consumers = replace(CONSUMERS, members=others)
+    assert unsubscribing(consumers, Plan(bounce=(consumers.members[0].identity,)))[0] == []
+    # Only the one that stays runs on librdkafka.
+    java = made_up(2, 6)
+    first, second = java.members
+    mixed = replace(java, members=(first, replace(second, client_library=stated_library("librdkafka"))))
+    assert unsubscribing(mixed)[0] == []
