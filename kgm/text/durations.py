@@ -1,22 +1,32 @@
-"""Durations as people type them: `500ms`, `5s`, `2m`, `1h`. The unit is required, because Kafka's own settings are in
-milliseconds and those of other tools in seconds; only zero is the same in both."""
+"""Durations as people type them: `500ms`, `5s`, `2m`, `1h`, `1m30s`. The unit is required, because Kafka's own settings
+are in milliseconds and those of other tools in seconds; only zero is the same in both."""
 
 from __future__ import annotations
+
+import re
+from typing import Final
 
 from kgm.model.errors import UsageError
 
 _MOST_DIGITS = 12
+#: What `show_duration` writes of a minute or more: `1h30m`, `1m5s`.
+_TOGETHER: Final = re.compile(
+    r"(?=\d+[hm]\d)(?:(\d{1,12})h)?(?:(\d{1,12})m)?(?:(\d{1,12})s)?", re.IGNORECASE | re.ASCII
+)
 _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
 
 
 def parse_duration(text: str, option: str) -> int:
     """The duration in milliseconds. Raises UsageError, which names the option."""
     written = text.strip()
+    together = _TOGETHER.fullmatch(written)
+    if together is not None:
+        return sum(int(number or 0) * _UNITS_MS[unit] for number, unit in zip(together.groups(), "hms", strict=True))
     digits = written.rstrip("mshMSH")
     unit, digits = written[len(digits) :].lower(), digits.rstrip()
     whole, dot, rest = digits.partition(".")
     if not _is_number(whole) or (dot and not _is_number(rest)) or unit not in ("", *_UNITS_MS):
-        raise UsageError(f"{option}: {text[:60]!r} is not a valid duration", hint="write 500ms, 5s, 2m or 1h")
+        raise UsageError(f"{option}: {text[:60]!r} is not a valid duration", hint="write 500ms, 5s, 2m or 1h30m")
     number = float(digits)
     if number and not unit:
         raise UsageError(f"{option}: {written} has no unit", hint=f"write {digits}s or {digits}ms")

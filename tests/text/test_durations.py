@@ -8,14 +8,43 @@ from kgm.text.durations import parse_duration, show_duration
 
 @pytest.mark.parametrize(
     ("text", "ms"),
-    [("500ms", 500), ("5s", 5000), ("2m", 120_000), ("1h", 3_600_000), ("0", 0), ("0s", 0), ("1.5s", 1500)],
+    [
+        ("500ms", 500),
+        ("5s", 5000),
+        ("2m", 120_000),
+        ("1h", 3_600_000),
+        ("0", 0),
+        ("0s", 0),
+        ("1.5s", 1500),
+        ("1m5s", 65_000),
+        ("1h30m", 5_400_000),
+        ("2h1s", 7_201_000),
+        ("1H2M3S", 3_723_000),
+    ],  # as durations are shown
 )
 def test_durations(text, ms):
     assert parse_duration(text, "--timeout") == ms
 
 
 @pytest.mark.parametrize(
-    "text", ["", "x", "5 parsecs", "-1s", "1e9s", "9" * 5_000, "1", "30", "1.5", "1." + "9" * 5_000 + "s"]
+    "text",
+    [
+        "",
+        "x",
+        "5 parsecs",
+        "-1s",
+        "1e9s",
+        "9" * 5_000,
+        "1",
+        "30",
+        "1.5",
+        "1." + "9" * 5_000 + "s",
+        "5s1m",
+        "1m5",
+        "1m 5s",
+        "1m5ms",
+        "m5s",
+    ],
 )
 def test_invalid_durations(text):
     with pytest.raises(UsageError, match="--timeout"):

@@ -222,7 +222,7 @@ class GuardWatch:
             proofs_ms={
                 member_id: proof_ms
                 for member_id, one in self._observations.items()
-                if (proof_ms := one.proof_ms()) is not None
+                if (proof_ms := one.proof_ms(now_s)) is not None
             },
         )
 
@@ -407,7 +407,7 @@ class GuardWatch:
     def _bound_ms(self) -> int:
         if self._window_ms is not None:
             return self._window_ms
-        overdue = [one.overdue_ms(self._activity.newest_ms) for one in self._targets]
+        overdue = [one.overdue_ms(self._activity.newest_ms, self._now_s()) for one in self._targets]
         worth_ms = [ms for ms in overdue if ms is not None and ms <= LONGEST_WINDOW_MS]
         return max([WINDOW_MS, *worth_ms])
 

@@ -5,9 +5,10 @@ No Kafka API shows when a member last sent a heartbeat. Only this can be observe
 - `alive`: it committed, rejoined or reported while kgm watched, or it was still a member after a whole session timeout
   of watching, which takes heartbeats.
 - `stopped`: it left with the intention to return (member epoch -2, KIP-848); or kgm saw records arrive for it and then
-  no commit for at least five times its own commit interval, which the group's log shows, nor for as long as all that
-  waited would have taken it at its usual pace, and nothing indicates that it still sent heartbeats. Many consumers
-  commit once they have handled what they polled: a backlog in one poll makes them silent for much longer than usual.
+  no commit for at least five times its own commit interval, which the group's log shows, nor for five times as long as
+  what it may have polled at once takes it at its usual pace, and nothing indicates that it still sent heartbeats. Many
+  consumers commit once they have handled what they polled: a burst of records makes them silent for much longer than
+  usual, and slow handlers are often slower then.
 - `unknown`: everything else. Evidence that is not available (a rebalance in progress, an old broker, no permission, a
   coordinator that has just moved) is reported as missing; it never counts as evidence that a member has stopped. Nor
   does silence while the group's partition of `__consumer_offsets` takes no records: nobody can commit then.
@@ -47,6 +48,8 @@ LEAST_INTERVALS = 3
 ENOUGH_COMMITS = 12
 #: The longest delay until a coordinator expires a session and kgm notices it.
 SESSION_MARGIN_MS = 1_000
+#: The time until the next watch begins, if an operator follows a hint.
+_UNTIL_NEXT_WATCH_MS = 30_000
 
 Offsets = Mapping[tuple[str, int], int]
 
@@ -168,9 +171,14 @@ class Observation:
     ends: dict[tuple[str, int], int] = field(default_factory=dict)
     grown: set[tuple[str, int]] = field(default_factory=set)
     waiting: int = 0
-    #: The most records that it can have polled at once since its last commit, and whether that cannot grow any more.
-    batch: int = 0
+    #: How many records waited when it must have polled for the last time, whether that time has come, and for how long
+    #: it had committed nothing by then, in ms.
+    backlog: int = 0
     has_polled: bool = False
+    backlog_ms: float = 0.0
+    #: How many records kgm saw arrive, and since when it has looked.
+    arrived: int = 0
+    looks_since_s: float | None = None
     lagging: list[tuple[str, int]] = field(default_factory=list)
     #: Partitions whose end offset could not be read.
     endless: list[tuple[str, int]] = field(default_factory=list)
@@ -198,6 +206,7 @@ class Observation:
     def see_offsets(self, committed: Offsets, ends: Offsets, now_s: float) -> None:
         """Note the current committed and end offsets. ends: the offsets up to which records can be read."""
         waiting, self.lagging = 0, []
+        self.looks_since_s = now_s if self.looks_since_s is None else self.looks_since_s
         self.endless = [pair for pair in self.pairs if pair not in ends]
         for pair in self.pairs:
             if pair[0] in self.denied_topics:
@@ -212,6 +221,7 @@ class Observation:
                 continue
             if end > self.ends.setdefault(pair, end):
                 self.grown.add(pair)
+                self.arrived += end - self.ends[pair]
             self.ends[pair] = end
             if now is not None and end > now:
                 waiting += end - now
@@ -221,15 +231,16 @@ class Observation:
         if not self.grown:
             self.waiting_since_s = None
         elif self.waiting_since_s is None:
-            self.waiting_since_s, self.batch, self.has_polled = now_s, 0, False
-        self._note_batch(now_s)
+            self.waiting_since_s, self.backlog, self.has_polled = now_s, 0, False
+        self._note_backlog(now_s)
 
-    def _note_batch(self, now_s: float) -> None:
-        """Note what it can have polled at once: what waits until an interval after kgm saw records arrive. If it had
-        polled anything before, and polled again later than that, it would have committed."""
+    def _note_backlog(self, now_s: float) -> None:
+        """Note what waits for it until an interval after kgm saw records arrive. If it had polled anything before, and
+        polled again later than that, it would have committed."""
         if self.waiting_since_s is None or self.interval is None or self.has_polled:
             return
-        self.batch = max(self.batch, self.waiting)
+        if self.waiting >= self.backlog:
+            self.backlog, self.backlog_ms = self.waiting, self._uncommitted_ms(now_s)
         self.has_polled = (now_s - self.waiting_since_s) * 1000 > self.interval.longest_ms
 
     def see_records(self, records: Iterable[ActivityRecord], now_s: float) -> None:
@@ -323,16 +334,30 @@ class Observation:
         """Whether it has missed enough of its own commits to count as stopped."""
         if self.interval is None or self.heartbeats_without_commits:
             return False
-        batch_ms = self._batch_ms()
+        batch_ms = self._batch_ms(now_s)
         if batch_ms is None or self._uncommitted_ms(now_s) < batch_ms:
             return False
         return self.silence_ms(now_s) >= self.interval.silence_ms
 
-    def _batch_ms(self) -> float | None:
-        """How long all that it can have polled at once takes it at its usual pace; None if that is not known."""
+    def _batch(self, now_s: float) -> int | None:
+        """The most records that it can have polled at once since its last commit: those that came while it handled what
+        it had polled before, and a burst. A burst is what waited that does not follow from the time since its last
+        commit, at the rate at which records arrive and at which it used to handle them, whichever is lower. None if its
+        commits do not show that rate."""
         if self.interval is None or self.interval.record_ms is None:
             return None
-        return self.batch * self.interval.record_ms
+        looked_ms = 0.0 if self.looks_since_s is None else (now_s - self.looks_since_s) * 1000
+        per_ms = min(1 / self.interval.record_ms, self.arrived / looked_ms if looked_ms > 0 else 0.0)
+        burst = max(0.0, self.backlog - per_ms * self.backlog_ms)
+        return max(1, round(burst + per_ms * self.interval.longest_ms))
+
+    def _batch_ms(self, now_s: float) -> float | None:
+        """For how long it must commit nothing so that it cannot be at work on what it has polled; None if that is not
+        known."""
+        batch = self._batch(now_s)
+        if batch is None or self.interval is None or self.interval.record_ms is None:
+            return None
+        return SILENT_INTERVALS * batch * self.interval.record_ms
 
     def _uncommitted_ms(self, now_s: float) -> float:
         """For how long, at least, it has committed nothing; only as long as commits are known to have been written."""
@@ -340,7 +365,7 @@ class Observation:
         since_s = self.began_s if self.read_s is None else self.read_s
         return self.uncommitted_ms + max(0.0, (until_s - since_s) * 1000)
 
-    def overdue_ms(self, newest_ms: int | None) -> int | None:
+    def overdue_ms(self, newest_ms: int | None, now_s: float) -> int | None:
         """How long kgm would have to watch it, in ms from `began_s`, to see whether it is silent for long enough. None
         unless, by the coordinator's clock, it has already not committed for that long. newest_ms: the latest time by
         that clock.
@@ -352,14 +377,14 @@ class Observation:
         assert newest_ms is not None
         assert self.last_commit_ms is not None
         assert self.waiting_since_s is not None
-        batch_ms = self._batch_ms()
+        batch_ms = self._batch_ms(now_s)
         is_overdue = newest_ms - self.last_commit_ms >= self.interval.silence_ms
         if self.heartbeats_without_commits or not is_overdue or batch_ms is None:
             return None
         silent_ms = (self.waiting_since_s - self.began_s) * 1000 + self.interval.silence_ms
-        return round(max(silent_ms, batch_ms - self._uncommitted_ms(self.began_s)))
+        return round(max(silent_ms, batch_ms - self.uncommitted_ms))
 
-    def proof_ms(self) -> int | None:
+    def proof_ms(self, now_s: float) -> int | None:
         """How long, in ms, kgm has to watch to know for certain whether it is alive; None if no time is known to be
         enough. After its session timeout it is still a member only if it has sent heartbeats. If records are waiting
         for a member whose commit interval is known, silence may be proof sooner."""
@@ -368,9 +393,13 @@ class Observation:
         windows = []
         if self.session_timeout_ms is not None:
             windows.append(self.session_timeout_ms + 2 * SESSION_MARGIN_MS)
-        batch_ms = self._batch_ms()
+        batch_ms = self._batch_ms(now_s)
         is_telling = self.waiting_since_s is not None and not self.heartbeats_without_commits
-        if self.interval is not None and batch_ms is not None and is_telling:
+        if self.interval is not None and self.interval.record_ms is not None and batch_ms is not None and is_telling:
+            if not self.uncommitted_ms:  # the log has no time before a watch, so its backlog counts as a burst
+                looked_ms = max(1.0, (now_s - (self.looks_since_s or now_s)) * 1000)
+                backlog = self.waiting + self.arrived / looked_ms * (_UNTIL_NEXT_WATCH_MS + self.interval.longest_ms)
+                batch_ms = SILENT_INTERVALS * backlog * self.interval.record_ms
             needed_ms = max(self.interval.silence_ms, round(batch_ms) - self.uncommitted_ms)
             windows.append(needed_ms + 2 * SESSION_MARGIN_MS)
         return min(windows, default=None)
@@ -383,10 +412,12 @@ class Observation:
             sentence = "it left with the intention to return (member epoch -2)"
             return Liveness(verdict=LivenessVerdict.STOPPED, evidence=(sentence,), was_seen=True)
         if self.interval is not None and self.is_silent(now_s):
+            polled = many(self._batch(now_s) or 0, "record")
             sentence = (
                 f"it committed nothing for {self.silence_ms(now_s) / 1000:.0f} s after kgm saw records arrive "
                 f"({self.waiting} wait); before that, it committed at least every "
-                f"{_seconds(self.interval.longest_ms)} ({self.interval.commits} commits in the group's log)"
+                f"{_seconds(self.interval.longest_ms)} ({self.interval.commits} commits in the group's log), and at "
+                f"its pace {polled} that it may have polled would be handled"
             )
             return Liveness(verdict=LivenessVerdict.STOPPED, evidence=(sentence,))
         return Liveness(verdict=LivenessVerdict.UNKNOWN, evidence=self._why_unknown(now_s))
@@ -422,15 +453,15 @@ class Observation:
         seen = f"it committed nothing for {self.silence_ms(now_s) / 1000:.1f} s after kgm saw records arrive"
         if self.interval is None:
             return f"{seen} ({self.waiting} wait)"
-        often = f"as it commits at least every {_seconds(self.interval.longest_ms)}"
-        batch_ms, needed_ms = self._batch_ms(), self.interval.silence_ms
-        if batch_ms is None:
+        batch, batch_ms = self._batch(now_s), self._batch_ms(now_s)
+        if batch is None or batch_ms is None:
             return f"{seen} ({self.waiting} wait); its commits do not show how long a record takes it"
-        if batch_ms > needed_ms:
-            polled = f"{many(self.batch, 'record')} that it may have polled at once"
-            often = f"at the pace of its commits it takes {_seconds(round(batch_ms))} for {polled}"
-            return f"{seen} ({self.waiting} wait); {often}, and only that long after its last commit that is proof"
-        return f"{seen} ({self.waiting} wait); {often}, that is proof only after {_seconds(needed_ms)}"
+        if self._uncommitted_ms(now_s) < batch_ms > self.interval.silence_ms:
+            polled = f"it may have polled {many(batch, 'record')} at once"
+            since = f"{_seconds(round(batch_ms))} after its last commit"
+            return f"{seen} ({self.waiting} wait); {polled}, so that is proof only {since}"
+        often = f"as it commits at least every {_seconds(self.interval.longest_ms)}"
+        return f"{seen} ({self.waiting} wait); {often}, that is proof only after {_seconds(self.interval.silence_ms)}"
 
 
 def _seconds(ms: int) -> str:

@@ -529,7 +529,7 @@ on what kgm sees; what it cannot see never counts as a sign that a member is gon
 | verdict | means | removed |
 |---|---|---|
 | `alive` | it committed, rejoined or reported while kgm watched, or was still a member after its session timeout | only with `--allow-live` |
-| `stopped` | it left with the intention to come back (member epoch -2, KIP-848); or kgm has seen records arrive for it, and then no commit for five of its own commit intervals (10 seconds at least), as the group's log shows them, nor for as long as all that it may have polled at once takes it at their pace | yes |
+| `stopped` | it left with the intention to come back (member epoch -2, KIP-848); or kgm has seen records arrive for it, and then no commit for five of its own commit intervals (10 seconds at least), as the group's log shows them, nor for five times as long as what it may have polled at once takes it at their pace | yes |
 | `unknown` | anything else; the evidence says what is missing | only with `--assume-stopped` |
 
 ## What counts as evidence
@@ -572,11 +572,13 @@ kgm removes a member in the same way for `remove-members`, `rollout --remove` an
 ## A backlog is no death
 
 Many consumers (Java's, kafkajs) commit what they polled once they have handled all of it: after a burst of records a
-consumer that used to commit every second may be silent for minutes, and sends heartbeats. So kgm also counts the records
-that it may have polled at once, which are those that wait until one commit interval after kgm saw records arrive, and
-takes the average time for a record from its earlier commits. Only if it has committed nothing for as long as all these
-records take, by the coordinator's clock since its last commit, is its silence proof. If its commits show no pace, because
-they have committed the same offsets again and again, its silence is none.
+consumer that used to commit every second may be silent for minutes, and sends heartbeats. So kgm also works out what it may
+have polled at once: what comes in one commit interval, and a burst, which is what waits and does not follow from the time
+since its last commit at the usual rate. Only if it has committed nothing for five times as long as these records take at
+the average pace of its earlier commits is its silence proof. The time before the watch counts if other records in the
+same partition of `__consumer_offsets` show it, as those of the other members do; where nobody else commits, kgm has to
+watch for longer, and the hint says for how long. Commits that have repeated the same offsets show no pace: silence is no
+proof then.
 
 ## When to say --assume-stopped
 
