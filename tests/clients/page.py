@@ -107,12 +107,12 @@ each, and 500 others with `--long`. `kgm assign --library NAME` runs them.
     older than five minutes. If the plan causes no rebalance, it is exact as far as the plan goes, and the caveat says that
     one may be due. An expression that matches names that are not alike, a topic that kgm may not describe, and
     groups in a file are taken to bring nothing.
-11. In a classic group on the assumption that no program on librdkafka unsubscribes before it closes its consumer: then
-    a static member leaves, which is two rebalances or more for each restart. Few programs do: `stream.close()` of node-rdkafka
-    and `disconnect()` of @confluentinc/kafka-javascript (its KafkaJS API), but not `disconnect()` of node-rdkafka, or
-    `close()` of confluent-kafka-python and confluent-kafka-go. They send the same, so kgm cannot tell them apart: a
-    caveat says so where such a member is closed, and `--stop leave` states that they leave. Consumers of KIP-848 say
-    that they will return in both cases.
+11. In a classic group on the assumption that no program on librdkafka unsubscribes before it closes its consumer:
+    then a static member leaves, which is two rebalances or more for each restart. Few programs do: `stream.close()`
+    of node-rdkafka and `disconnect()` of @confluentinc/kafka-javascript (its KafkaJS API), but not `disconnect()`
+    of node-rdkafka, or `close()` of confluent-kafka-python and confluent-kafka-go. They send the same, so kgm
+    cannot tell them apart: a caveat says so where such a member is closed, and `--stop leave` states that they
+    leave. Consumers of KIP-848 say that they will return in both cases.
 
 A member of a library that kgm does not know is played as one of Java's, and the ranges cover what each of the others
 does.
