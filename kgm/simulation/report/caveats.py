@@ -318,9 +318,8 @@ def _unsubscribing(group: StartingGroup, plan: Plan) -> list[str]:
     static = [one for one in group.members if one.identity in stop and one.group_instance_id is not None]
     names = {name for one in static for name in leaving_when_unsubscribed(one.client, is_classic=is_classic)}
     return [
-        f"static members of {name} leave when they are closed if their program unsubscribes first, as JavaScript "
-        "clients may (stream.close() of node-rdkafka, disconnect() of @confluentinc/kafka-javascript): then use "
-        "--stop leave"
+        f"a program of {name} that unsubscribes before it closes leaves the group, as some JavaScript clients do: "
+        "then use --stop leave"
         for name in in_order(names)
     ]
 

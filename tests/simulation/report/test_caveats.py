@@ -132,7 +132,7 @@ def test_settings_of_consumer_groups_that_a_snapshot_does_not_have_are_assumed_a
     assert assumed_settings(made_up(coordinator=live.coordinator)) == []  # they are not of classic groups
 
 
-UNSUBSCRIBES = "static members of librdkafka leave when they are closed if their program unsubscribes first"
+UNSUBSCRIBES = "a program of librdkafka that unsubscribes before it closes leaves the group"
 
 
 def unsubscribing(group, plan=None, **changes):
