@@ -218,7 +218,7 @@ def test_pages_stand_alone(asked, answer, tmp_path):
     assert not re.search(r"(?:src|href)=|https?://", text)
     for words in (
         "History of billing",
-        "admin removal (likely)",
+        "admin removal (possible)",
         "orders",
         "billing-3",
         "prefers-color-scheme: dark",
