@@ -25,7 +25,7 @@ from kgm.protocol.messages.consumer_group_heartbeat_request import ConsumerGroup
 from kgm.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from kgm.server.cluster.topics import topic_id
 from tests.kafka.heartbeat_group import HeartbeatGroup
-from tests.operations.removal.in_process import TOPIC, ClassicMember, DirectWire, World, form_classic
+from tests.operations.removal.in_process import SESSION_MS, TOPIC, ClassicMember, DirectWire, World, form_classic
 from tests.selection import first_seed, is_usual_seed
 from tests.server.wire_client import batch
 
@@ -115,7 +115,7 @@ class Process:
 class Simulation:
     """One removal of member a, drawn from a seed."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, session_ms: int = SESSION_MS) -> None:
         self.seed, self.chance, self.world = seed, random.Random(seed), World()
         chance = self.chance
         self.behavior = chance.choice(["consuming", "idle", "slow", "paused", "dead", "dead", "suspended"])
@@ -128,7 +128,7 @@ class Simulation:
         #: By how much the timestamps of records are off.
         self.clock_errors_ms = [0, -3_600_000, -(10**11), 10**9]
         self.ends = [0, 0]
-        a, b = form_classic(self.world.cluster, GROUP, ["a", "b"])
+        a, b = form_classic(self.world.cluster, GROUP, ["a", "b"], session_ms=session_ms)
         intervals_s = [chance.choice([0.4, 1.0, 5.0]) for _ in range(2)]
         behavior = self.behavior if self.behavior in LIVE else chance.choice(["consuming", "slow"])
         record_s = own.uniform(*RECORD_S)
@@ -316,6 +316,26 @@ def test_a_backlog_that_is_committed_once_it_is_handled_is_no_death():
     liveness = prepared.liveness[victim.member.member_id]
     assert liveness.verdict is UNKNOWN, liveness
     assert "it may have polled" in liveness.why
+
+
+def test_a_watch_as_long_as_the_hint_says_ends_in_a_verdict_where_nobody_else_commits():
+    """The log does not show then for how long a member that was killed has committed nothing."""
+    simulation = Simulation(0, session_ms=1_800_000)
+    victim, neighbor = simulation.processes
+    victim.behavior, victim.interval_s, victim.commits_always = "consuming", 1.0, False
+    neighbor.behavior = "paused"
+    simulation.world.pass_by(30)
+    victim.is_running = False
+    simulation.world.pass_by(20)
+    verdicts, window_ms = [], 4_000
+    for _ in range(2):
+        request = RemovalRequest(group_id=GROUP, instance_ids=("a",), guard_window_ms=window_ms)
+        with simulation.world.client() as client:
+            prepared = removal.prepare(client, request, clock=simulation.world.clock)
+        verdicts.append(prepared.liveness[victim.member.member_id].verdict)
+        window_ms = prepared.guard.proofs_ms[victim.member.member_id]
+        simulation.world.pass_by(15)
+    assert verdicts == [UNKNOWN, STOPPED]
 
 
 def play_all(seeds: range) -> list[str]:
