@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from kgm.client.admin_client import AdminClient
 from kgm.client.topic_log import partition_log
@@ -72,21 +72,6 @@ class _Mark(NamedTuple):
 _NOTHING: Final = LoggedGroup(None, None, None, 0, None, None)
 
 
-@dataclass(slots=True, kw_only=True)
-class _Partition:
-    """position: the next offset to read; None before the first read. since_ms: from when on all records were read.
-    read_ms: when the partition was last read; None if the last read failed. open: the groups with offsets in open
-    transactions. start: the first offset that was read, or the one after those that were left out; whole_from: the
-    offset from which on compaction has removed no record."""
-
-    position: int | None = None
-    open: PendingItems[bytes] = field(default_factory=PendingItems)
-    since_ms: int = 0
-    read_ms: int | None = None
-    start: int = 0
-    whole_from: int = 0
-
-
 @dataclass(slots=True)
 class _Ended:
     """The rebalances of a group until the record at this offset, the last one that ends some."""
@@ -95,16 +80,37 @@ class _Ended:
     offset: int = -1
 
 
+@dataclass(slots=True, kw_only=True)
+class _Partition:
+    """position: the next offset to read; None before the first read. since_ms: from when on all records were read.
+    read_ms: when the partition was last read; None if the last read failed. open: the groups with offsets in open
+    transactions. start: the first offset that was read, or the one after those that were left out; whole_from: the
+    offset from which on compaction has removed no record. ended: what ended last, by the bytes of the group's id."""
+
+    position: int | None = None
+    open: PendingItems[bytes] = field(default_factory=PendingItems)
+    since_ms: int = 0
+    read_ms: int | None = None
+    start: int = 0
+    whole_from: int = 0
+    ended: dict[bytes, _Ended] = field(default_factory=dict)
+
+    def begin(self, first: int) -> None:
+        """Read from this offset on, whatever was read before."""
+        self.start = self.whole_from = first
+        for ended in self.ended.values():
+            ended.offset = -1
+
+
 class FleetLog:
     """The records of all groups. clock: this machine's clock, in seconds since the epoch."""
 
     def __init__(self, cluster: AdminClient, *, clock: Callable[[], float] = time.time) -> None:
         self._cluster, self._clock = cluster, clock
         self._partitions: dict[int, _Partition] = {}
-        #: By the bytes of the group's id: when it last committed, its marks, and what ended last.
+        #: By the bytes of the group's id: when it last committed, and its marks.
         self._commits: dict[bytes, int] = {}
         self._marks: dict[bytes, deque[_Mark]] = {}
-        self._ended: dict[bytes, _Ended] = {}
         self._numbers_of_partitions: dict[str, int] = {}
         #: Why the topic, or part of it, could not be read last time; None if it could.
         self.unreadable_because: str | None = None
@@ -142,7 +148,8 @@ class FleetLog:
     def keep(self, group_ids: Collection[str]) -> None:
         """Forget all other groups."""
         kept = {group_id.encode() for group_id in group_ids}
-        for known in (self._commits, self._marks, self._ended):
+        every: list[dict[bytes, Any]] = [self._commits, self._marks, *(one.ended for one in self._partitions.values())]
+        for known in every:
             for group in known.keys() - kept:
                 known.pop(group)
         for group_id in self._numbers_of_partitions.keys() - set(group_ids):
@@ -195,18 +202,11 @@ class FleetLog:
                 first, since_ms = firsts.get(number, -1), now_ms - WINDOW_MS
                 first = end if first < 0 else first
                 open_.pending.clear()
-                self._begin(number, found, first)
+                found.begin(first)
             if end > first:
                 since_ms = self._read_partition(number, first, end, since_ms, open_, deadline, connection)
             # Only now: after a failure, the same records are read again.
             found.position, found.since_ms, found.read_ms, found.open = end, since_ms, now_ms, open_
-
-    def _begin(self, number: int, found: _Partition, first: int) -> None:
-        """Read a partition from this offset on, whatever was read before."""
-        found.start = found.whole_from = first
-        for group, ended in self._ended.items():
-            if partition_for(group.decode(errors="replace"), len(self._partitions)) == number:
-                ended.offset = -1
 
     def _read_partition(
         self, number: int, position: int, end: int, since_ms: int, open_: PendingItems[bytes], deadline: Deadline,
@@ -263,7 +263,7 @@ class FleetLog:
     def _note_rebalance(self, group: bytes, row: RawRecord, since_ms: int, found: _Partition) -> None:
         """Take a record of a group's generation or target assignment, unless it was taken by a read that failed
         later."""
-        ended = self._ended.setdefault(group, _Ended())
+        ended = found.ended.setdefault(group, _Ended())
         last, before = ended.offset, ended.rebalances.number
         if row.key is None or row.offset <= last:
             return

@@ -4,6 +4,7 @@ A rebalance has a row only if records from before it are left. Where a group has
 anything is missing, so each record says it itself: see `SnapshotRow.contiguous`, `GroupEpochRow.complete` and
 `TenureRow.known_from`."""
 
+from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -118,12 +119,15 @@ def _epoch_steps(epochs: Iterable[_Epoch], rebalances: Iterable[_Rebalance]) -> 
     of_group: dict[str, list[_Rebalance]] = {}
     for rebalance in sorted(rebalances, key=lambda row: row.offset):
         of_group.setdefault(rebalance.group_id, []).append(rebalance)
+    offsets = {name: [row.offset for row in rows] for name, rows in of_group.items()}
     seen: set[str] = set()
     begun: set[tuple[str, int]] = set()
     for row in sorted(epochs, key=lambda row: row.offset):
         is_waiting = row.assignment_epoch is None and row.group_id in seen
         seen.add(row.group_id)
-        part = next((each for each in of_group.get(row.group_id, ()) if each.offset >= row.offset), None)
+        ends = of_group.get(row.group_id, [])
+        place = bisect_left(offsets.get(row.group_id, []), row.offset)
+        part = ends[place] if place < len(ends) else None
         if part is None or part.from_generation >= row.epoch:
             yield row, row.complete or is_waiting
         else:  # a gap in a rebalance is before its first epoch that is left
