@@ -90,9 +90,10 @@ def _folded(rows: Sequence[RebalanceRow]) -> RebalanceRow:
     if len(rows) == 1:
         return last
     cause, also, sure = _causes(rows)
+    is_complete = all(row.complete for row in rows)
     return replace(
-        last, from_generation=first.from_generation, complete=all(row.complete for row in rows),
-        lost_rounds=0 if all(row.complete for row in rows) else None, cause=cause, also=also,
+        last, from_generation=first.from_generation, complete=is_complete,
+        lost_rounds=0 if is_complete else None, cause=cause, also=also,
         confidence=sure.value, inferred_cause=cause, inferred_confidence=sure.value,
         who=tuple(dict.fromkeys(who for row in rows for who in row.who)), evidence=tuple(_evidence(rows)),
         members_before=first.members_before, joined=sum(row.joined or 0 for row in rows),

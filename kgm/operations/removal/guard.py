@@ -279,13 +279,21 @@ class GuardWatch:
             one.missing.append("its session timeout is not known")
 
     def _uncommitted_ms(self, last_ms: int | None) -> int:
-        """How much later than a commit the coordinator's newest record is. A rebalance begins anew, and another
-        coordinator has another clock: then it is the time since."""
-        newest, began = self._activity.newest_ms, self._activity.epoch_began_ms
-        if newest is None or began is None or last_ms is None:
+        """How much later than a commit the coordinator's newest record is; after a rebalance, or another coordinator
+        with another clock, how much later than that."""
+        newest, restarted = self._activity.newest_ms, self._restarted_ms
+        if newest is None or restarted is None or last_ms is None:
             return 0
-        rebalanced_ms = 0 if self._last_rebalance is None else self._last_rebalance.at_ms
-        return max(0, newest - max(began, last_ms, rebalanced_ms))
+        return max(0, newest - max(restarted, last_ms))
+
+    @property
+    def _restarted_ms(self) -> int | None:
+        """When a rebalance or a new coordinator last restarted all sessions, by the coordinator's clock; None: not
+        known."""
+        began = self._activity.epoch_began_ms
+        if began is None or self._last_rebalance is None:
+            return began
+        return max(began, self._last_rebalance.at_ms)
 
     # -- polling
 
@@ -341,18 +349,15 @@ class GuardWatch:
         """Note members that send heartbeats without committing: if a member is still in the group more than a session
         timeout after its last commit, it has sent heartbeats since, unless a rebalance or a new coordinator restarted
         its session."""
-        newest, began = self._activity.newest_ms, self._activity.epoch_began_ms
+        newest, restarted = self._activity.newest_ms, self._restarted_ms
+        if newest is None or restarted is None:
+            return
         for one in self._observations.values():
-            if None in (newest, began, one.last_commit_ms, one.session_timeout_ms) or one.interval is None:
+            last_ms, session_ms = one.last_commit_ms, one.session_timeout_ms
+            if last_ms is None or session_ms is None or one.interval is None:
                 continue
-            assert newest is not None
-            assert began is not None
-            assert one.last_commit_ms is not None
-            assert one.session_timeout_ms is not None
-            rebalanced_ms = self._last_rebalance.at_ms if self._last_rebalance is not None else 0
-            restarted_ms = max(began, rebalanced_ms, one.last_commit_ms)
-            due_ms = one.interval.longest_ms + one.session_timeout_ms + SESSION_MARGIN_MS
-            if restarted_ms <= one.last_commit_ms and newest - one.last_commit_ms > due_ms:
+            due_ms = one.interval.longest_ms + session_ms + SESSION_MARGIN_MS
+            if restarted <= last_ms and newest - last_ms > due_ms:
                 one.heartbeats_without_commits = True
 
     def _disturb(self, why: str) -> None:

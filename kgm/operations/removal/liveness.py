@@ -346,10 +346,13 @@ class Observation:
         commits do not show that rate."""
         if self.interval is None or self.interval.record_ms is None:
             return None
-        looked_ms = 0.0 if self.looks_since_s is None else (now_s - self.looks_since_s) * 1000
-        per_ms = min(1 / self.interval.record_ms, self.arrived / looked_ms if looked_ms > 0 else 0.0)
+        per_ms = min(1 / self.interval.record_ms, self._arrivals_per_ms(now_s))
         burst = max(0.0, self.backlog - per_ms * self.backlog_ms)
         return max(1, round(burst + per_ms * self.interval.longest_ms))
+
+    def _arrivals_per_ms(self, now_s: float) -> float:
+        looked_ms = 0.0 if self.looks_since_s is None else (now_s - self.looks_since_s) * 1000
+        return self.arrived / looked_ms if looked_ms > 0 else 0.0
 
     def _batch_ms(self, now_s: float) -> float | None:
         """For how long it must commit nothing so that it cannot be at work on what it has polled; None if that is not
@@ -397,8 +400,8 @@ class Observation:
         is_telling = self.waiting_since_s is not None and not self.heartbeats_without_commits
         if self.interval is not None and self.interval.record_ms is not None and batch_ms is not None and is_telling:
             if not self.uncommitted_ms:  # the log has no time before a watch, so its backlog counts as a burst
-                looked_ms = max(1.0, (now_s - (self.looks_since_s or now_s)) * 1000)
-                backlog = self.waiting + self.arrived / looked_ms * (_UNTIL_NEXT_WATCH_MS + self.interval.longest_ms)
+                later_ms = _UNTIL_NEXT_WATCH_MS + self.interval.longest_ms
+                backlog = self.waiting + self._arrivals_per_ms(now_s) * later_ms
                 batch_ms = SILENT_INTERVALS * backlog * self.interval.record_ms
             needed_ms = max(self.interval.silence_ms, round(batch_ms) - self.uncommitted_ms)
             windows.append(needed_ms + 2 * SESSION_MARGIN_MS)

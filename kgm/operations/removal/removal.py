@@ -156,7 +156,7 @@ def prepare(
     warnings = [f"{name} is given more than once; it is removed once" for name in plan.repeated]
     refusal = watch = None
     if group is not None and plan.present:
-        _as_stated(group, request)
+        _as_stated(group, request)  # what kgm does not know is refused before it watches
         watch = _watch_of(cluster, group, plan, request, clock)
         with phase("looking for signs of life"):
             report = watch.run()

@@ -10,7 +10,7 @@ from typing import Any
 
 from kgm.model.assignment import Partitions, moves
 from kgm.model.snapshot import GroupSnapshot
-from kgm.operations.watch.rebalance_count import CountDoubt, rebalances_text
+from kgm.operations.watch.rebalance_count import CountDoubt, most_rebalances, rebalances_text
 from kgm.simulation.report.prediction import Prediction, assignment_json
 from kgm.simulation.streams.group import most_partitions_of_a_task
 from kgm.text.wording import many, moves_text
@@ -139,9 +139,7 @@ class StepCounts:
     @property
     def most_rebalances(self) -> int | None:
         """At most how many rebalances there were; None if that is not known."""
-        doubt = self.rebalances_doubt
-        more = 0 if doubt is None else doubt.more
-        return None if more is None else self.rebalances + more
+        return most_rebalances(self.rebalances, self.rebalances_doubt)
 
     def plus(self, other: StepCounts) -> StepCounts:
         return StepCounts(

@@ -20,6 +20,13 @@ class CountDoubt:
         return f"at least: {self.why}" if self.more is None else f"up to {self.more} more: {self.why}"
 
 
+def most_rebalances(least: int, doubt: CountDoubt | None) -> int | None:
+    """At most how many rebalances there were; None if that is not known."""
+    if doubt is None:
+        return least
+    return None if doubt.more is None else least + doubt.more
+
+
 def rebalances_text(least: int, doubt: CountDoubt | None) -> str:
     """`2 rebalances`, `at least 2 rebalances` or `2 to 5 rebalances`."""
     if doubt is None or doubt.more is None:

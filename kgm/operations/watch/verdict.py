@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from kgm.model.assignment import Move
 from kgm.model.snapshot import GroupSnapshot
-from kgm.operations.watch.rebalance_count import CountDoubt, rebalances_text
+from kgm.operations.watch.rebalance_count import CountDoubt, most_rebalances, rebalances_text
 from kgm.text.wording import many
 
 
@@ -37,10 +37,7 @@ class WatchVerdict:
     @property
     def rebalances_max(self) -> int | None:
         """At most how many rebalances there were; None if that is not known."""
-        doubt = self.rebalances_doubt
-        if doubt is None:
-            return self.rebalances
-        return None if doubt.more is None else self.rebalances + doubt.more
+        return most_rebalances(self.rebalances, self.rebalances_doubt)
 
     @property
     def summary(self) -> str:
