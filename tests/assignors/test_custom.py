@@ -137,6 +137,7 @@ BROKEN = {
 }
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("code", "message"), BROKEN.values(), ids=BROKEN)
 def test_a_broken_package_is_named(install, code, message):
     site = install(code)

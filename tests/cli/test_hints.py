@@ -138,6 +138,7 @@ def test_no_command_is_printed_without_the_cluster():
     assert [f"{where}: {text}" for text, where in found if clusterless(text)] == []
 
 
+@pytest.mark.long
 def test_no_prose_follows_a_command_without_a_mark():
     found = [(text, where) for text, where in texts() if " -b " not in text]
     assert [f"{where}: {text}" for text, where in found if prose_in(text)] == []

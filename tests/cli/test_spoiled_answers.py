@@ -156,7 +156,7 @@ SPOILS: Final = {
 }
 
 
-@pytest.mark.few(5)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("command", COMMANDS)
 def test_what_is_not_answered_is_told(command, proxy, kgm):
     words = [*COMMANDS[command], "-b", proxy.bootstrap]

@@ -44,7 +44,7 @@ def natural(words):
     return FINDINGS.get(words, 0)
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_every_write_may_fail(words, cluster, folder, monkeypatch):  # noqa: F811
     line = arguments(words, cluster, folder)
@@ -94,7 +94,7 @@ _SPOILED = [
 ]
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("words", "redirection"), _SPOILED, ids=[f"{' '.join(words)} {redirection}" for words, redirection in _SPOILED]
 )
@@ -115,7 +115,7 @@ def test_streams_that_the_shell_has_spoiled(words, redirection, cluster, folder)
         assert f"{said(words)}: the output cannot be written: {why}" in done.stderr
 
 
-@pytest.mark.few(8)
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("words", "redirection", "code"),
     [

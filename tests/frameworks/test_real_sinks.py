@@ -6,7 +6,7 @@ import pytest
 from tests.frameworks.sink_scenes import misses, play_all, predicted, recorded
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("line", recorded(), ids=lambda line: line["scene"])
 def test_what_was_seen_is_within_what_is_predicted(line):
     assert not misses(line, predicted(line))

@@ -236,6 +236,7 @@ def test_they_are_not_simulated_nor_advised(raw):
         assert not tables.rows(cls, RowFilter())
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("raw", [streams_log(), share_log()], ids=["streams", "share"])
 def test_any_cut_gives_the_same(raw):
     whole = derive(raw).tables

@@ -33,7 +33,7 @@ GROUPS = {
 }  # fmt: skip
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("kind", GROUPS)
 def test_any_session_timeout_has_an_answer(kind):
     group, answers = GROUPS[kind], []

@@ -35,6 +35,7 @@ def predicted(settings, group=GROUP, interval_ms=None):
     return simulate(live, plan, draws=20)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["group.consumer.assignment.interval.ms", "group.consumer.heartbeat.interval.ms"])
 def test_an_interval_that_is_not_known_may_be_any_that_brokers_allow(name):
     """A broker that waits does not assign in between what a member leaves that comes right back: fewer partitions
@@ -60,6 +61,7 @@ def test_a_group_that_keeps_its_assignment_does_not_depend_on_intervals():
     assert prediction.typical.handovers == 0
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("assignor", ["range", "cooperative-sticky"])
 def test_members_of_a_classic_group_may_heartbeat_as_seldom_as_kafka_recommends(assignor):
     """Those that heartbeat every 10 s have not noticed that a member left when it is back: that is one rebalance, which

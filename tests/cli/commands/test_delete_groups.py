@@ -206,6 +206,7 @@ def test_usage_errors_come_before_anything_else(proxy, arguments):  # noqa: F811
     assert proxy.connections == 0
 
 
+@pytest.mark.few(1)
 @pytest.mark.slow
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_a_signal_after_the_request(number, code, proxy, dead, tmp_path):  # noqa: F811

@@ -75,7 +75,7 @@ def peak(output, view, count, **more):
         tracemalloc.stop()
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("output", "view"),
     [*((output, DescribeView.MEMBERS) for output in ("json", "ndjson", "yaml", "csv", "name", "table")),
@@ -94,6 +94,7 @@ def test_a_group_that_was_printed_is_not_kept(output, view, monkeypatch):
     assert kept < MOST_KEPT, f"{kept:.0f} bytes of each group are kept"
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("view", [DescribeView.MEMBERS, DescribeView.PARTITIONS])
 def test_nor_is_a_group_with_lag_in_time(view, monkeypatch):
     monkeypatch.setattr(in_parts, "PART", 12)  # more than those whose commits are looked for

@@ -47,6 +47,7 @@ class Served:
         return self.process.returncode, rest, errors
 
 
+@pytest.mark.few(1)
 @pytest.mark.slow
 @pytest.mark.parametrize(("by", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
 def test_it_says_where_it_listens_and_ends_cleanly(by, code):

@@ -232,6 +232,7 @@ def test_keys_sort_filter_open_and_leave(top):
     assert [line.split()[0] for line in last.splitlines()[3:]] == ["other"]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("stop", "code"), [(CTRL_C, 130), (signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["key", "INT", "TERM"]
 )
@@ -248,6 +249,7 @@ def test_the_terminal_is_as_before_however_it_ends(top, stop, code):
     assert "Traceback" not in terminal.seen
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("words", [["top"], ["watch", "late"], ["watch", "late", "-o", "ndjson"]], ids=shlex.join)
 def test_a_terminal_that_hangs_up_ends_it_with_the_code_of_sighup(fleet, words):
     terminal = Terminal([*KGM, *words, "-b", fleet, "--interval", "200ms"])

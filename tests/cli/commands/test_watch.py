@@ -466,6 +466,7 @@ def test_groups_by_pattern(quiet):
     assert "error: no group matches none*" in done.err
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("columns", "rows"), [(80, 24), (50, 12), (20, 5)])
 def test_it_redraws_at_a_terminal_within_its_size(quiet, columns, rows):
     bootstrap, group = quiet

@@ -225,7 +225,7 @@ def test_many_damaged_structures(check, kind):
     check_structure(check, kind, 250)
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("key", "value", "code"),
     [("generation", 2**31, 2), ("generation", 2**31 - 1, 2), ("generation", 2**31 - 2**20 - 1, 0),

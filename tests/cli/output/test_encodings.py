@@ -39,6 +39,7 @@ def piped(encoding: str, *words: str) -> bytes:
     return done.stdout
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("encoding", ENCODINGS)
 def test_groups_in_data_formats(bootstrap, encoding):
     shown = {form: piped(encoding, "list", "-b", bootstrap, "-o", form) for form in ("json", "ndjson", "csv", "name")}
@@ -48,6 +49,7 @@ def test_groups_in_data_formats(bootstrap, encoding):
     assert shown["name"].decode("utf-8") == f"{GROUP}\n"
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("encoding", ENCODINGS)
 def test_lines_of_commands_with_formats_of_their_own(bootstrap, tmp_path, encoding):
     path = tmp_path / "cases.jsonl"

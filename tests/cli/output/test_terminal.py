@@ -84,6 +84,7 @@ def without_colors(text: str) -> str:
     return OUR_COLORS.sub("", text).replace(ERASE, "\n")
 
 
+@pytest.mark.few(2)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("columns", "words"),

@@ -115,6 +115,7 @@ def reasons(path) -> int:
     return sum(row.source == "broker log" for row in history.rebalances("billing"))
 
 
+@pytest.mark.long
 def test_a_line_without_an_end_costs_no_memory_and_hides_no_other(tmp_path):
     prepared = AT + LINES[0].format(g="billing", n=3, reason="removing member m on heartbeat expiration") + BEHIND
     log = tmp_path / "server.log"

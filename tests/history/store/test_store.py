@@ -58,7 +58,7 @@ def keyed(found):
     return sorted((row.partition, row.offset, row.timestamp, row.group_id) for row in found)
 
 
-@pytest.mark.few(8)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("groups", [None, ("group-7",), ("group-7", "group-31"), ("nobody",), ()])
 @pytest.mark.parametrize(("since", "until"), [(None, None), (2003, None), (None, 2003), (1010, 4000), (9000, None)])
 def test_what_is_asked_for_is_what_a_look_at_every_row_gives(both, groups, since, until):

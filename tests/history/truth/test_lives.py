@@ -13,6 +13,7 @@ from tests.selection import first_seed, sized
 FIRST, LIVES = first_seed(), sized(5, 30)
 
 
+@pytest.mark.few(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("world", [World, ConsumerWorld], ids=["classic", "consumer"])
 def test_causes_of_generated_histories(world):

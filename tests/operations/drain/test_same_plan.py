@@ -46,6 +46,7 @@ def foreseen(group, *, draws, seed=1, restart_time_ms=RESTART_TIME_MS, gates=Non
     return one.prediction
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("seed", range(sized(4, 40)))
 def test_a_drain_foresees_what_simulate_bounce_does(seed):
     chance = random.Random(first_seed() + seed)
@@ -64,6 +65,7 @@ def test_a_drain_foresees_what_simulate_bounce_does(seed):
         assert foreseen(group, draws=draws, seed=seed, restart_time_ms=restart_time_ms) == expected
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("static", ["a", "s"])
 @pytest.mark.parametrize("seed", range(1, sized(3, 9)))
 def test_a_static_member_may_answer_the_leave_of_the_other_whatever_its_name(static, seed):
@@ -76,6 +78,7 @@ def test_a_static_member_may_answer_the_leave_of_the_other_whatever_its_name(sta
         assert (prediction.ranges.generations.max, prediction.ranges.rebalances.max) >= (4, 3), draws
 
 
+@pytest.mark.long
 def test_a_gate_holds_only_on_the_draws_of_simulate_bounce():
     """Groups that keep a limit in the few draws of a drain are drawn as often as a single group; the others need not be."""
     looked = kept = 0

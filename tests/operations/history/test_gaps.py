@@ -62,6 +62,7 @@ def test_a_gap_that_no_rebalance_follows_is_found(log):
     assert incomplete_groups(opened(raw), match="other*") == {}
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("folder", ["plain", "compacted"])
 def test_the_gaps_of_a_real_log_are_those_that_verify_finds(folder):
     tables = derive_source("segments", DATA / folder, most_bytes=1 << 30)

@@ -215,6 +215,7 @@ def test_when_the_time_is_over_the_best_way_is_predicted_and_the_others_are_name
     assert {type(error) for error in found.not_played.values()} == {TimedOutError}
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("stop", Stop)
 def test_a_removal_is_tried_where_a_stopped_process_stays_a_member(stop):
     tried = {one.shape.removes_first for one in search(made_up(3, 6, DYNAMIC), stop=stop, pauses_ms=(0,)).plans}

@@ -77,7 +77,7 @@ def remove(
         return error
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("window_ms", [0, None])
 @pytest.mark.parametrize("kind", ["classic", "consumer"])
 def test_answers_that_never_come_take_no_longer_than_the_command_may(kind, window_ms):

@@ -63,6 +63,7 @@ def test_a_rollout_writes_these_lines(units, tmp_path):
 ALL_KILLS = list(itertools.product(range(1, len(LINES) + 1), ["before", "torn", "after"]))
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("number", "how"), sized(ALL_KILLS[::14], ALL_KILLS))
 def test_a_killed_rollout_is_resumed(units, tmp_path, number, how):
     journal = tmp_path / "j.ndjson"

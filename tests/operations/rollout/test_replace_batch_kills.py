@@ -78,6 +78,7 @@ def test_a_batch_is_removed_by_one_request(units, tmp_path):
     assert sorted(units.calls) == sorted((verb, name) for verb in ("stop", "start") for name in NAMES)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", sized(KILLED_AT[:1], KILLED_AT))
 def test_a_killed_rollout_is_resumed(server, group, units, tmp_path, number):
     journal = tmp_path / "j.ndjson"

@@ -40,7 +40,7 @@ def plan_of(units, journal):
     ]  # fmt: skip
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("number", "how"),
     [*((number, "after") for number in range(STOP_BEGUN, len(LINES))), (REMOVED, "before"), (START_BEGUN, "torn")],
@@ -62,6 +62,7 @@ def test_a_killed_rollout_is_resumed(units, tmp_path, number, how):
         assert units.calls.count((verb, "a")) in ((1, 2) if unknown else (1,)), units.calls
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_rollout_that_is_interrupted_in_a_removal_ends(units, proxy, tmp_path, number, code):
     """The member is removed, and the answer on its way: that is checked and recorded, but the member is not started. When
@@ -97,6 +98,7 @@ def test_a_rollout_that_is_interrupted_in_a_removal_ends(units, proxy, tmp_path,
     assert not [event for event in resumed.of_kind("note") if "fewer than predicted" in event["text"]]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_an_interrupted_removal_whose_outcome_is_unknown_is_resumed(units, proxy, tmp_path, number, code):
     """The request is on its way, and the member still there: it is an interruption all the same, not a failure, so that

@@ -102,6 +102,7 @@ def test_a_member_whose_stop_failed_and_that_was_restarted(units, proxy, running
     assert units.calls[:2] == [("stop", "a"), ("stop", "a")]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("stays_away", [False, True])
 def test_a_member_that_came_back_after_kgm_was_killed(units, proxy, running_then, tmp_path, stays_away):
     journal = tmp_path / "j.ndjson"

@@ -396,6 +396,7 @@ def test_a_journal_takes_no_other_plan(resume):
     assert "--resume takes the plan from its journal, so it does not accept --rolling" in ended.err
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_a_signal_ends_kgm_and_not_the_command(units, start, resume, tmp_path, number, code):
     begun, release = threading.Event(), threading.Event()

@@ -64,6 +64,7 @@ def test_a_full_collection_waits_for_a_quiet_moment(collected, monkeypatch):
     assert len(collected) > 2
 
 
+@pytest.mark.long
 def test_it_does_not_wait_for_ever(collected, monkeypatch):
     requests = iter(range(10**9))
     monkeypatch.setattr(gc, "get_count", lambda: (0, 0, quiet_collections._DUE))

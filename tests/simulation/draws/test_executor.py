@@ -55,6 +55,7 @@ def test_a_task_gives_the_same_draw_here_and_in_any_number_of_processes(simulati
             assert len(executor.process_ids) == (processes if processes > 1 else 0)
 
 
+@pytest.mark.few(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("membership", Membership)
 def test_a_prediction_does_not_depend_on_who_plays(membership):
@@ -133,6 +134,7 @@ list(executor.play(Simulation.of(group, plan), [DrawTask(number=n) for n in rang
 """
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_no_process_is_left_when_the_parent_is_killed(how):
     parent = subprocess.Popen(

@@ -15,6 +15,7 @@ from tests.selection import first_seed, sized
 from tests.simulation.groups import DYNAMIC, KINDS, STATIC, ids, made_up, mixed_fleet
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("stop", Stop)
 def test_whoever_loses_one_member_does_the_same_in_every_draw(stop):
     """In groups of each kind; the rule covers at least half of them."""

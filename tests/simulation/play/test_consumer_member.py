@@ -69,6 +69,7 @@ def test_a_supervisor_starts_it_again_until_its_session_has_ended():
     )
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("library", "stop"), [("franz-go", Stop.CRASH), ("franz-go", Stop.CLEAN), ("platformatic", Stop.CRASH)]
 )

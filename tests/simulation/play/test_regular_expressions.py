@@ -83,6 +83,7 @@ SCENES = {
 }  # fmt: skip
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("scene", SCENES)
 def test_what_really_happened_is_within_the_ranges(scene):
     members, static, plan, real = SCENES[scene]

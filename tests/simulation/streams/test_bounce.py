@@ -47,6 +47,7 @@ def test_what_was_seen_is_in_the_range(plan, seen):
     assert found.ranges.rebalances.min <= seen <= found.ranges.rebalances.max
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("is_static", "standbys", "restart_ms", "seen"),
     [(True, 1, 2_000, (12, 54, 27_498)), (False, 1, 4_000, (12, 56, 27_927))],

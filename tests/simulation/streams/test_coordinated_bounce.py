@@ -63,7 +63,7 @@ def restarts():
         return [json.loads(line) for line in lines]
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("case", restarts(), ids=lambda case: ",".join(map(str, case["seen"])))
 def test_what_real_applications_did_is_in_the_ranges(case):
     """Only a heartbeat makes the coordinator assign the tasks of members that have left, and processes that have

@@ -36,6 +36,7 @@ def where(request, log, tmp_path):
     return ["--source", f"parquet:{tmp_path / 'raw'}"]
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize(
     "words",
     [

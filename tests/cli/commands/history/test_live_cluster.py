@@ -26,6 +26,7 @@ def server():
             joiner.close()
 
 
+@pytest.mark.few(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("words", COMMANDS)
 def test_the_envelope_has_the_address_of_the_cluster(server, words, capsys):
@@ -36,6 +37,7 @@ def test_the_envelope_has_the_address_of_the_cluster(server, words, capsys):
     assert json.loads(capsys.readouterr().out)["cluster"] == cluster
 
 
+@pytest.mark.few(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("words", COMMANDS)
 def test_the_commands_that_it_prints_name_the_cluster(server, words, capsys):

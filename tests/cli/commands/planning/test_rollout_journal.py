@@ -338,6 +338,7 @@ def lengths(tmp_path):
     return [len(line) for line in (tmp_path / "j.ndjson").read_bytes().splitlines(keepends=True)]
 
 
+@pytest.mark.few(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("most_bytes", [10, 300], ids=["not even the mark", "the plan"])
 def test_a_rollout_whose_plan_cannot_be_written_leaves_nothing_behind(limited, tmp_path, most_bytes):
@@ -349,6 +350,7 @@ def test_a_rollout_whose_plan_cannot_be_written_leaves_nothing_behind(limited, t
     assert not list((tmp_path / "state").rglob("*.plan"))
 
 
+@pytest.mark.few(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("lines", [1, 2], ids=["step-begin", "command-begin"])
 def test_a_rollout_whose_journal_is_full_before_the_first_command_has_done_nothing(limited, tmp_path, lines):

@@ -84,7 +84,7 @@ def test_a_draw_in_bulk_is_the_draw_of_events(situation):
     assert_equal(*situation)
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("assignor", ["uniform", "range"])
 @pytest.mark.parametrize("library", ["java", "librdkafka"])
 @pytest.mark.parametrize("restart_time_ms", sized([5_000], [500, 5_000, 90_000]))
@@ -183,6 +183,7 @@ def test_who_has_the_target_assignment_computed_is_foreseen(monkeypatch):
     assert any(reacts for _, reacts, _ in foreseen)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("seed", range(sized(2, 20)))
 def test_members_may_be_played_by_events_at_any_time(seed, monkeypatch):
     """Whatever they are doing; and the world knows then who is not reconciled, also if no record is written of it."""

@@ -101,6 +101,7 @@ def test_static_members_restart_between_rebalances_of_dynamic_ones(assignor, res
     assert runner.bulk.played >= 12
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("assignor", ["range", "cooperative-sticky"])
 def test_a_leader_that_does_not_know_all_topics_is_played_by_events(assignor):
     """Members of kafka-python, two of three of which subscribe to one of two topics: a new leader leaves the other one
