@@ -1,4 +1,4 @@
-"""What the coordinators recorded about groups that do not use the consumer protocol."""
+"""What the coordinators recorded about the groups: records of classic groups, target assignments of all others."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class CoordinatorRecords:
         """Once this has failed, it reads no more, and leaves the time to the other checks."""
         if self._unread_because is not None or not group_ids:
             return {}
-        tail = GroupRecordTail(self._cluster, group_ids)
+        tail = GroupRecordTail(self._cluster, group_ids, has_targets=True)
         records = tail.read_back(self._cluster.deadline.part(LOG_SHARE))
         self._unread_because = tail.unreadable_because or tail.interrupted_because
         return records

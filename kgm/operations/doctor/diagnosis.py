@@ -13,7 +13,7 @@ from kgm.client import AdminClient
 from kgm.client.failures import UnreadSettings
 from kgm.client.in_parts import PART, KeptGroups, in_parts
 from kgm.client.lag_times import with_commit_ages
-from kgm.client.offsets_topic.group_tail import RawRecord, RecordedGroup, decoded
+from kgm.client.offsets_topic.group_tail import RawRecord, RecordedGroup, RecordedTarget, all_decoded
 from kgm.client.offsets_topic.member_activity import CommitRecord, GroupActivity
 from kgm.client.poller import completed_from_record
 from kgm.model.errors import (
@@ -313,17 +313,16 @@ class _ClusterQueries:
             self.waiting.look_at([later or first.group for first, later in some])
             self.partitions.look_at([later.group_id for _, later in some if later is not None])
             for (first, records), later in some:
-                recorded = decoded(first.group_id, records)
-                facts = self._facts(first, later, recorded, round(time.time() * 1000))
+                facts = self._facts(first, later, all_decoded(first.group_id, records))
                 silent = activity.silent_owners(facts)
                 own_commits = self.own_commits.of(facts.group, silent, facts.window_ms, facts.now_ms)
                 self.findings += run_checks(replace(facts, own_commits=own_commits))
 
     def _facts(
-        self, first: GroupSnapshot, later: GroupSnapshot | None, recorded: Sequence[RecordedGroup], now_ms: int
+        self, first: GroupSnapshot, later: GroupSnapshot | None, logged: Sequence[RecordedGroup | RecordedTarget]
     ) -> GroupFacts:
-        latest = later or first
-        if recorded:
+        latest, now_ms = later or first, round(time.time() * 1000)
+        if recorded := [one for one in logged if isinstance(one, RecordedGroup)]:
             latest = completed_from_record(latest, recorded[-1].group)
         if latest.state == "Empty" and latest.offsets and self._may_read_log("commits-without-members"):
             (latest,) = with_commit_ages(self.cluster, [latest])
@@ -340,6 +339,7 @@ class _ClusterQueries:
             earlier=None if later is None else first,
             window_ms=self.window_ms,
             recorded=recorded,
+            rebalances_ms=recent_records.rebalances_ms(logged),
             commits=commits,
             commits_since_ms=commits_since_ms,
             takeovers_ms=takeovers_ms,

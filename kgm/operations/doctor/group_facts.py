@@ -34,7 +34,8 @@ class MemberAbsence:
 class GroupFacts:
     """One group. earlier: the description taken `window_ms` before `group`, if there was one.
 
-    recorded: the group's records, oldest first. commits: the commits in its log, read only if members are known to have
+    recorded: the group's records while it was a classic group, oldest first; rebalances_ms: when its rebalances ended,
+    according to its log, oldest first. commits: the commits in its log, read only if members are known to have
     been absent; commits_since_ms: the time since when they are complete, None if the log could not be read;
     takeovers_ms: by when other coordinators had taken over since then, oldest first. removals: those in this machine's
     audit log. min_session_timeout_ms, max_session_timeout_ms (of classic members), max_size (members): what the broker
@@ -52,6 +53,7 @@ class GroupFacts:
     earlier: GroupSnapshot | None = None
     window_ms: int = 0
     recorded: Sequence[RecordedGroup] = ()
+    rebalances_ms: Sequence[int] = ()
     commits: Sequence[CommitRecord] = ()
     commits_since_ms: int | None = 0
     takeovers_ms: Sequence[int] = ()

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
-from kgm.client.offsets_topic.group_tail import RecordedGroup
+from kgm.client.offsets_topic.group_tail import RecordedGroup, RecordedTarget
 from kgm.model.changes import by_identity
 from kgm.model.snapshot import MemberSnapshot
 from kgm.model.takeovers import ran_together
 from kgm.model.work import STREAMS_ASSIGNOR
 from kgm.operations.doctor.findings import Finding, Severity
 from kgm.operations.doctor.group_facts import GroupFacts
+from kgm.records.rebalances import EndedRebalances
 from kgm.text.braces import as_list
 from kgm.text.durations import show_duration
 from kgm.text.names import in_order
@@ -203,11 +204,25 @@ def _was_removed(facts: GroupFacts, name: str, before: RecordedGroup, after: Rec
     )
 
 
+def rebalances_ms(logged: Sequence[RecordedGroup | RecordedTarget]) -> list[int]:
+    """When the group's rebalances ended, in ms, by its records, oldest first. Of several whose records were compacted
+    away, that is when the last of them ended."""
+    ended, times_ms = EndedRebalances(), list[int]()
+    for one in logged:
+        if isinstance(one, RecordedGroup):
+            count = ended.generation(one.group.generation or 0, is_empty=not one.group.members)
+        elif one.epoch is not None:
+            count = ended.target(one.epoch)
+        else:
+            ended.removed()
+            continue
+        times_ms += [one.at_ms] * count
+    return times_ms
+
+
 def frequent_rebalances(facts: GroupFacts) -> Iterator[Finding]:
     """A group that keeps rebalancing."""
-    rebalances_ms = [
-        after.at_ms for before, after in pairwise(facts.recorded) if before.group.generation != after.group.generation
-    ]
+    rebalances_ms = facts.rebalances_ms
     if not rebalances_ms or facts.now_ms - rebalances_ms[-1] > _RECENT_MS:
         return
     recent = [at_ms for at_ms in rebalances_ms if rebalances_ms[-1] - at_ms <= _OFTEN_WINDOW_MS]

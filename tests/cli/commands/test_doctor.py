@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from kgm.cli import main
-from kgm.client import AdminClient
+from kgm.client import AdminClient, connect
 from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.history import schema
 from kgm.model.errors import UnreachableError
@@ -183,6 +183,30 @@ def test_a_member_of_the_consumer_protocol_that_is_away(kafka):
     away = found[group, "away-members"]
     assert away["about"] == ["seat-0"]
     assert away["next_command"] == (f"kgm remove-members {group} --instance-ids seat-0 --dry-run -b {kafka.bootstrap}")
+
+
+@pytest.mark.kafka
+def test_a_consumer_group_that_keeps_rebalancing(kafka):
+    group, topic, restarts = f"g-{uuid.uuid4().hex[:8]}", f"t-{uuid.uuid4().hex[:8]}", 4
+    kafka.create_topics({topic: 2})
+    with RdMembers(kafka.bootstrap) as members:
+
+        def started():
+            return members.start(group=group, topics=[topic], protocol="consumer")
+
+        stays, restless = started(), started()
+        wait_settled([stays, restless], 2)
+        for _ in range(restarts):
+            restless.close()
+            wait_settled([stays], 2)
+            restless = started()
+            wait_settled([stays, restless], 2)
+        _, found = examined(kgm("doctor", group, "-b", kafka.bootstrap, "--window", "0s", "-o", "json"))
+        with connect(kafka.bootstrap, timeout_ms=20_000) as cluster:
+            (described,) = cluster.describe_groups([group])
+    restless = found[group, "frequent-rebalances"]
+    # Each change that the members saw took a rebalance, and there are no more of them than epochs.
+    assert 2 * restarts <= int(restless["message"].split()[0]) <= described.assignment_epoch
 
 
 def read_since_assigned(member):

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from kgm.client.offsets_topic.group_tail import RecordedGroup
+from kgm.client.offsets_topic.group_tail import RecordedGroup, RecordedTarget
 from kgm.client.offsets_topic.member_activity import CommitRecord
 from kgm.client.offsets_topic.writability import Writability
 from kgm.client.topic_log.partition_log import Replicas
@@ -20,6 +20,7 @@ from kgm.operations.doctor.findings import Severity
 from kgm.operations.doctor.group_facts import GroupFacts
 from kgm.operations.doctor.identity import generated_form
 from kgm.operations.doctor.known_removals import KnownRemoval
+from kgm.operations.doctor.recent_records import rebalances_ms
 from kgm.text.braces import expand_list
 from kgm.text.wording import some
 
@@ -474,22 +475,38 @@ def test_a_consumer_group_that_waits_for_somebody():
 
 def test_a_group_that_keeps_rebalancing():
     past = [record(60_000 - i * 5_000, i, member("seat-1")) for i in range(8)]
-    (one,) = found(recorded=past)
+    (one,) = found_in(past)
     assert (one.check, one.message) == ("frequent-rebalances", "7 rebalances within 30s")
     assert len(one.evidence) == 2
     rejoined = "a member joined again by itself, or the topics have changed"
     rounds = "a further round of a cooperative rebalance"
     assert one.evidence[1] == f"in 7 of them no member came or left: {rounds}, {rejoined}"
     eager = [replace(each, group=replace(each.group, assignor="range")) for each in past]
-    assert found(recorded=eager)[0].evidence[1] == f"in 7 of them no member came or left: {rejoined}"
+    assert found_in(eager)[0].evidence[1] == f"in 7 of them no member came or left: {rejoined}"
     restless = [
         record(60_000 - i * 5_000, i, member("seat-1"), *([member(f"d-{i}", is_static=False)] if i % 2 else []))
         for i in range(8)
     ]
-    (one,) = [each for each in found(recorded=restless) if each.check == "frequent-rebalances"]
+    (one,) = [each for each in found_in(restless) if each.check == "frequent-rebalances"]
     assert one.evidence[1] == "joined or left most often: app (10.0.0.1): 7 times"
     assert one.next_command == "kgm history explain g"
-    assert found(recorded=past[:6]) == []
+    assert found_in(past[:6]) == []
+
+
+def test_a_group_without_generations_that_keeps_rebalancing():
+    """Each target assignment is a rebalance, however many epochs it is for; its deletion is none."""
+    targets = [RecordedTarget(at_ms=NOW - 60_000 + i * 5_000, epoch=3 * i + 2) for i in range(8)]
+    (one,) = found_in(targets)
+    assert (one.check, one.message) == ("frequent-rebalances", "7 rebalances within 30s")
+    assert one.evidence == ("the last one 25s ago",)
+    assert found_in(targets[:6]) == []
+    deleted = [replace(one, epoch=None) if i % 2 else one for i, one in enumerate(targets)]
+    assert found_in(deleted) == []
+
+
+def found_in(logged):
+    recorded = [one for one in logged if isinstance(one, RecordedGroup)]
+    return found(recorded=recorded, rebalances_ms=rebalances_ms(logged))
 
 
 def test_findings_of_a_built_history():
