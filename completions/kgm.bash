@@ -385,6 +385,7 @@ _kgm() {
         --order) _kgm_value words "$cur" 'id host client-id partitions leader-last'; return ;;
         --restart-time) _kgm_value '' "$cur"; return ;;
         --stop) _kgm_value words "$cur" 'clean leave crash'; return ;;
+        --retry-every) _kgm_value '' "$cur"; return ;;
         --scale-in) _kgm_value 'identities,' "$cur"; return ;;
         --remove) _kgm_value 'identities,' "$cur"; return ;;
         --session-timeout) _kgm_value '' "$cur"; return ;;
@@ -418,7 +419,7 @@ _kgm() {
         -o|--output) _kgm_value words "$cur" 'table wide json yaml csv tsv name ndjson markdown schema'; return ;;
         --color) _kgm_value words "$cur" 'auto always never'; return ;;
         esac
-        if [[ $cur == -* ]]; then _kgm_words '-g --group --exec --exec-stop --shell --allow-any-value -i --instance-ids -m --member-ids --match-members --all --together --rolling --max-unavailable --unit --pause --order --restart-time --stop --remove-first --scale-in --remove --session-timeout --rebalance-timeout --heartbeat-interval --assignor --library --set --kafka-version --assume-stopped --fail-if-moves --fail-if-handovers --fail-if-rebalances --fail-if-stopped --draws --seed --settle --step-timeout --command-timeout --interval --max-lag --accept-unseen --on-failure --kubernetes --namespace --selector --kubectl --journal --resume --dry-run -y --yes --no-audit -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
+        if [[ $cur == -* ]]; then _kgm_words '-g --group --exec --exec-stop --shell --allow-any-value -i --instance-ids -m --member-ids --match-members --all --together --rolling --max-unavailable --unit --pause --order --restart-time --stop --retry-every --remove-first --scale-in --remove --session-timeout --rebalance-timeout --heartbeat-interval --assignor --library --set --kafka-version --assume-stopped --fail-if-moves --fail-if-handovers --fail-if-rebalances --fail-if-stopped --draws --seed --settle --step-timeout --command-timeout --interval --max-lag --accept-unseen --on-failure --kubernetes --namespace --selector --kubectl --journal --resume --dry-run -y --yes --no-audit -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
         _kgm_value 'groups' "$cur"
         ;;
     'scale-in')

@@ -375,6 +375,7 @@ complete -c kgm -n '__kgm_at rollout' -l pause -x -d 'Wait before the next batch
 complete -c kgm -n '__kgm_at rollout' -l order -x -a 'id host client-id partitions leader-last' -d 'id | host | client-id | partitions | leader-last: which members bounce first. Default: the order given; --all and --match-members by id, which is random for dynamic members.'
 complete -c kgm -n '__kgm_at rollout' -l restart-time -x -d 'Time from a member\'s stop to its restart.'
 complete -c kgm -n '__kgm_at rollout' -l stop -x -a 'clean leave crash' -d 'clean | leave | crash: how members stop. leave: they close, and leave the group also if they are static or threads of Kafka Streams.'
+complete -c kgm -n '__kgm_at rollout' -l retry-every -x -d 'Time until a process that the group refused is started again (never).'
 complete -c kgm -n '__kgm_at rollout' -l remove-first -d 'Remove the members of each batch with one LeaveGroup request once they have stopped.'
 complete -c kgm -n '__kgm_at rollout' -l scale-in -x -a '(__kgm_names identities,)' -d 'Members that stop and stay away.'
 complete -c kgm -n '__kgm_at rollout' -l remove -x -a '(__kgm_names identities,)' -d 'Members that stop and are then removed by one LeaveGroup request.'

@@ -168,7 +168,7 @@ PLAN_OPTIONS: Final[Mapping[str, PlanOption]] = {
 #: The options of a bounce that can actually be run: all but the what-ifs.
 STEP_OPTIONS: Final = (
     "instance_ids", "member_ids", "patterns", "everyone", "together", "rolling", "max_unavailable", "unit", "pause_ms",
-    "order", "restart_time_ms", "stop", "remove_first", "scale_in", "remove", "session_timeout_ms",
+    "order", "restart_time_ms", "stop", "retry_every_ms", "remove_first", "scale_in", "remove", "session_timeout_ms",
     "rebalance_timeout_ms", "heartbeat_interval_ms", "assignor", "library", "settings", "kafka_version",
 )  # fmt: skip
 _DEFAULTS: Final = {

@@ -42,7 +42,7 @@ from kgm.operations.watch.timekeeper import Timekeeper
 from kgm.operations.watch.wait import WaitLimits, wait_for
 from kgm.simulation.bounce import DRAWS
 from kgm.simulation.simulation import SEED
-from kgm.text.wording import group_command
+from kgm.text.wording import group_command, some
 
 #: Kafka's default rebalance timeout, used if the group's cannot be read; and the most rebalances to wait for before a
 #: rollout.
@@ -196,7 +196,8 @@ def plan_rollout(
 
 def refuse_failed_gates(planned: PlannedRollout) -> None:
     """Raises RefusedError if the prediction exceeds the gates or may exceed them, or if the group is not predicted to
-    become stable."""
+    become stable, or a member that is restarted not to come back: the rollout waits for it, which the prediction of the
+    whole plan does not."""
     group_id = planned.group.group_id
     for failure in planned.predicted.failed_gates:
         raise RefusedError(f"nothing was done: {failure.message}", group_id=group_id)
@@ -209,6 +210,15 @@ def refuse_failed_gates(planned: PlannedRollout) -> None:
             f"nothing was done: group {group_id!r} would not become stable", facts=planned.expected.caveats,
             group_id=group_id,
         )  # fmt: skip
+    ended = planned.predicted.predictions[0].typical.ended
+    if ended and planned.spec.retry_every_ms is None:
+        raise RefusedError(
+            f"nothing was done: the broker would refuse {some(ended)}, and nothing starts "
+            f"{'it' if len(ended) == 1 else 'them'} again",
+            facts=planned.expected.caveats,
+            hint="--retry-every, if something starts a process again that ended; or --remove-first",
+            group_id=group_id,
+        )
 
 
 def run_rollout(planned: PlannedRollout, context: RolloutContext, journal_path: pathlib.Path) -> RolloutReport:

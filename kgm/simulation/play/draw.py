@@ -9,6 +9,7 @@ from kgm.coordinator.groups.consumer_group import ConsumerGroup
 from kgm.coordinator.groups.consumer_member import ConsumerMember
 from kgm.model.assignment import Move, Partitions
 from kgm.simulation.play.holdings import Holding
+from kgm.text.names import in_order
 from kgm.text.wording import many
 
 #: What happens when a dynamic librdkafka member without partitions is closed in a cooperative group.
@@ -111,6 +112,14 @@ class Draw:
     fewest_consumed: int | None = None
     epoch_in_new_group: int | None = None
     holdings: tuple[Holding, ...] = ()
+
+    @property
+    def ended(self) -> tuple[str, ...]:
+        """The processes that the broker refused and that do not try again on their own. `Plan.retry_every_ms` says
+        whether something starts them again."""
+        trying = (TRIES_AGAIN, TRIES_UNTIL_THERE_IS_ROOM)
+        refused = (event for event in self.timeline if event.event == "refused" and event.detail not in trying)
+        return tuple(in_order({event.member for event in refused if event.member is not None}))
 
     @property
     def moved_partitions(self) -> int:

@@ -153,3 +153,14 @@ def test_members_that_are_removed_are_stopped_first(broker, tmp_path):
         assert done["observed"]["rebalances"] == 1
         audit = kgm(tmp_path, broker.bootstrap, "audit", "-o", "ndjson").out
         assert audit.count('"action": "remove-members"') == audit.count('"action": "rollout"') == 2
+
+
+@pytest.mark.parametrize(("words", "code"), [((), 6), (("--retry-every", "2s"), 0)], ids=["ended", "started again"])
+def test_members_that_the_broker_would_refuse_are_not_restarted(broker, tmp_path, words, code):
+    """A consumer group takes no new process of a killed static member before the session of the old one has ended, and
+    librdkafka gives up. Where something starts it again, the rollout can wait for it."""
+    group = f"rollout-refused-{code}"
+    ended, calls = carried_out(broker, tmp_path, group, "--stop", "crash", "--dry-run", *words, protocol="consumer")
+    assert (ended.code, calls) == (code, []), ended
+    refused = "the broker would refuse app-1, app-2, app-3, and nothing starts them again"
+    assert (refused in ended.err) == (code == 6), ended
