@@ -12,7 +12,7 @@ from kgm.model.snapshot import GroupSnapshot, OffsetSnapshot
 from kgm.operations.deletion.idleness import IdleVerdict
 from kgm.operations.doctor.findings import Finding, Severity, partition_names, reset_line, server_of
 from kgm.operations.doctor.group_facts import GroupFacts
-from kgm.operations.doctor.own_commits import OwnCommits
+from kgm.operations.doctor.own_commits import OwnCommits, is_streams
 from kgm.operations.groups.rebalance_wait import RebalanceWait, rebalance_wait
 from kgm.operations.groups.refused_sessions import limits_text, refused_members, sessions_text
 from kgm.text.durations import show_age, show_duration
@@ -281,7 +281,8 @@ def stalled_partitions(facts: GroupFacts) -> Iterator[Finding]:
                 + _member_name(facts, row.group_instance_id or row.member_id or "")
                 for row in stuck[:_MOST_PARTITIONS]
             ),
-            "a record there may fail again and again, or the application has paused the partition",
+            "a record there may fail again and again, or the application has paused the partition"
+            + ", or restores a task behind a transaction that is still open" * is_streams(facts.group),
             about=partition_names([(row.topic, row.partition) for row in stuck]),
             run=("describe", "--only-lagging", "--lag-time"),
         )  # fmt: skip

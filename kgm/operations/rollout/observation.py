@@ -276,7 +276,7 @@ class GroupObservation:
             if name not in now:
                 found.append(f"{name}, which is not part of the step, has left the group{self._last_words(name)}")
             elif now[name].member_id != member_id:
-                found.append(f"{name}, which is not part of the step, has been restarted")
+                found.append(f"{name}, which is not part of the step, has been restarted, or joined again by itself")
         return found
 
     def expired(self) -> list[str]:
@@ -403,7 +403,7 @@ def changed_since(before: GroupSnapshot, now: GroupSnapshot, stopped: Sequence[s
     reasons += [f"{name} has left" for name in in_order(old.keys() - new.keys()) if name not in stopped]
     reasons += [f"{name} has joined" for name in in_order(new.keys() - old.keys())]
     reasons += [
-        f"{name} has been restarted"
+        f"{name} has been restarted, or joined again by itself"
         for name in in_order(old.keys() & new.keys())
         if old[name].member_id != new[name].member_id
     ]

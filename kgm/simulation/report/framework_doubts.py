@@ -107,7 +107,14 @@ def release_doubts(snapshot: GroupSnapshot, plan: Plan, total: int) -> Framework
 
 
 def stay_text(plan: Plan) -> list[str]:
-    """What is assumed of a Kafka Streams application that is closed."""
+    """What is assumed of a Kafka Streams application that is closed, or does not happen to one that is killed."""
+    if plan.stop is Stop.CRASH and plan.named:
+        text = (
+            "with exactly-once processing, a killed process leaves its transactions open until the transaction timeout "
+            "of its producers has passed: until then, tasks that read what it wrote stand still, those of other "
+            "processes among them, although somebody owns their partitions"
+        )
+        return [text]
     if plan.stop is not Stop.CLEAN or not plan.named:
         return []
     text = (

@@ -243,6 +243,10 @@ def test_a_partition_that_stands_still_while_its_owner_gets_through_the_others()
 
     one = there([(5, 9), (17, 200)], [(9, 12), (17, 200)])["stalled-partition"]
     assert (one.about, one.evidence[0]) == (("t-1",), "t[1]: stays at offset 17, lag 183; owner seat-1 (app, 10.0.0.1)")
+    assert one.evidence[1].endswith("paused the partition")
+    of_streams = replace(group((9, 12), (17, 200)), assignor="stream")
+    found = checks(of_streams, earlier=replace(group((5, 9), (17, 200)), assignor="stream"), window_ms=6_000)
+    assert found["stalled-partition"].evidence[1].endswith("or restores a task behind a transaction that is still open")
     assert "stalled-partition" not in there([(5, 9), (17, 200)], [(8, 12), (17, 200)])  # it had more to read elsewhere
     assert "stalled-partition" not in there([(5, 9), (17, 200)], [(9, 12), (18, 200)])
     assert "stalled-partition" not in there([(5, 9), (17, 17)], [(9, 12), (17, 20)])  # it has just arrived

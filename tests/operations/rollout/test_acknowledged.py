@@ -20,7 +20,7 @@ from tests.waiting import until
 pytestmark = pytest.mark.slow
 #: The lines of the journal at which kgm is killed, counted from 1.
 PLANNED, COMMAND_ENDED, STEP_ENDED = (LINES.index(kind) + 1 for kind in ("plan", "command-end", "step-end"))
-B_RESTARTED = "b, which is not part of the step, has been restarted"
+B_RESTARTED = "b, which is not part of the step, has been restarted, or joined again by itself"
 
 
 @pytest.fixture
