@@ -5,7 +5,8 @@ and in a streams or share group, each target assignment is one, whatever the num
 one: changes that follow each other closely raise the epoch several times and get one target assignment, from Kafka 4.3
 on all those within group.consumer.assignment.interval.ms (KIP-1263). So the records of target assignments are
 counted, and not the epochs in them; where only two assignment epochs are known, their difference is the most
-rebalances that there can have been between them."""
+rebalances that there can have been between them. Where only two generations are known, those in between can have been
+without members."""
 
 from dataclasses import dataclass
 
@@ -28,6 +29,10 @@ class EndedRebalances:
     assignment epoch, None if it is not known. is_target: whether it is an assignment epoch; is_empty: whether the group
     had no members in that generation; is_removed: whether the target assignment was deleted since.
 
+    Each record is taken with how many rebalances ended with it and since the previous one, at least and at most.
+    follows_gap: whether records between the two may be missing, because compaction has removed them or they were not
+    read; without that, both numbers are the same.
+
     A group that changes its protocol keeps the number, and that alone is no rebalance: the members have what they
     had."""
 
@@ -36,22 +41,26 @@ class EndedRebalances:
     is_empty: bool = False
     is_removed: bool = False
 
-    def generation(self, number: int, *, is_empty: bool, counts_empty: bool = False) -> int:
-        """How many rebalances ended with this record of a classic group. counts_empty: whether a generation without
-        members counts."""
+    def generation(
+        self, number: int, *, is_empty: bool, counts_empty: bool = False, follows_gap: bool = False
+    ) -> tuple[int, int]:
+        """Take a record of a classic group. counts_empty: whether a generation without members counts."""
         before, was_target = self.number, self.is_target
         self.number, self.is_target, self.is_empty, self.is_removed = number, False, is_empty, False
         if before is None or number == before:
-            return 0
-        if was_target and number > before:  # epochs that had no target assignment yet
-            return 0
-        return generations_between(before, number, is_empty=is_empty and not counts_empty)
+            return 0, 0
+        if was_target and number > before:  # epochs that had no target assignment yet, unless their records are missing
+            return 0, number - before if follows_gap else 0
+        most = generations_between(before, number, is_empty=is_empty and not counts_empty)
+        return (0 if is_empty else 1) if follows_gap and not counts_empty else most, most
 
-    def target(self, epoch: int) -> int:
-        """How many rebalances ended with this record of a target assignment: one, unless it is the same as before."""
+    def target(self, epoch: int, *, follows_gap: bool = False) -> tuple[int, int]:
+        """Take a record of a target assignment: it is one rebalance, unless it is the same as before."""
         before, is_new = self.number, self.is_removed or (not self.is_target and self.is_empty)
         self.number, self.is_target, self.is_empty, self.is_removed = epoch, True, False, False
-        return 0 if before is None or (epoch == before and not is_new) else 1
+        if before is None or (epoch == before and not is_new):
+            return 0, 0
+        return 1, most_between(before, epoch) if follows_gap else 1
 
     def removed(self) -> None:
         """The target assignment was deleted: the group was, or it changed to the classic protocol."""

@@ -25,7 +25,7 @@ from kgm.java.partitions import partition_for
 from kgm.model.errors import DecodeError, KgmError
 from kgm.records.batch import Batch, RawRecord
 from kgm.records.messages.group_metadata_value import GroupMetadataValue
-from kgm.records.rebalances import EndedRebalances, most_between
+from kgm.records.rebalances import EndedRebalances
 from kgm.records.record import decode_record
 from kgm.records.record_types import RecordType
 from kgm.records.transactions import PendingItems
@@ -47,7 +47,7 @@ class LoggedGroup(NamedTuple):
     """What the log says about a group. read_ms: when its partition was last read; known_since_ms: from when on nothing
     is missing; both None if the partition was never read, or the last read failed. committed_ms: when the group last
     committed; None if it has not since known_since_ms. rebalances: how many ended since rebalances_since_ms, which is
-    at most an hour ago; are_all_known: whether there were no more, because compaction removed no target assignment.
+    at most an hour ago; are_all_known: whether there were no more, because compaction removed no record of one.
     most_members: the most members that a classic group had after one of them."""
 
     read_ms: int | None
@@ -224,15 +224,19 @@ class FleetLog:
             if is_cut:
                 since_ms, is_cut = fetched[0].max_timestamp, False
             for batch in fetched:
-                if batch.base_offset > following:
-                    found.whole_from = batch.base_offset
-                if batch.record_count <= batch.last_offset_delta:
-                    found.whole_from = batch.last_offset
+                records = () if batch.is_control else batch.records
+                gaps = deque(partition_log.gaps(batch, records, following, end))
                 following = batch.last_offset + 1
-                if not batch.is_control:
-                    for group in self._note(batch, first, end, since_ms, found):
-                        open_.add(batch, group)
-                elif first <= batch.base_offset < end:
+                committing: set[bytes] = set()
+                for row in records:
+                    while gaps and gaps[0] <= row.offset:
+                        found.whole_from = gaps.popleft()
+                    if first <= row.offset < end:
+                        self._note(batch, row, since_ms, found, committing)
+                found.whole_from = gaps[-1] if gaps else found.whole_from
+                for group in committing:
+                    open_.add(batch, group)
+                if batch.is_control and first <= batch.base_offset < end:
                     self._end_transaction(batch, open_)
         return since_ms
 
@@ -241,24 +245,23 @@ class FleetLog:
         if ended is not None and ended[0].is_committed:
             self._commits |= dict.fromkeys(ended[1], ended[0].at_ms)
 
-    def _note(self, batch: Batch, first: int, end: int, since_ms: int, found: _Partition) -> set[bytes]:
-        """Take the records of a batch. Returns the groups that commit with it if its transaction is committed."""
-        committing: set[bytes] = set()
-        for row in batch.records:
-            key = row.key
-            if not first <= row.offset < end or key is None or len(key) < _KEY_HEAD.size:
-                continue
-            kind, size = _KEY_HEAD.unpack_from(key)
-            group = key[_KEY_HEAD.size : _KEY_HEAD.size + size]
-            if kind in _REBALANCES:
-                self._note_rebalance(group, row, since_ms, found)
-            elif row.value is None or kind not in _COMMITS:
-                continue
-            elif batch.transactional:
-                committing.add(group)
-            else:
-                self._commits[group] = row.timestamp
-        return committing
+    def _note(
+        self, batch: Batch, row: RawRecord, since_ms: int, found: _Partition, committing: set[bytes]
+    ) -> None:  # fmt: skip
+        """Take a record of a batch. committing: receives the group if it commits with the batch's transaction."""
+        key = row.key
+        if key is None or len(key) < _KEY_HEAD.size:
+            return
+        kind, size = _KEY_HEAD.unpack_from(key)
+        group = key[_KEY_HEAD.size : _KEY_HEAD.size + size]
+        if kind in _REBALANCES:
+            self._note_rebalance(group, row, since_ms, found)
+        elif row.value is None or kind not in _COMMITS:
+            return
+        elif batch.transactional:
+            committing.add(group)
+        else:
+            self._commits[group] = row.timestamp
 
     def _note_rebalance(self, group: bytes, row: RawRecord, since_ms: int, found: _Partition) -> None:
         """Take a record of a group's generation or target assignment, unless it was taken by a read that failed
@@ -272,23 +275,25 @@ class FleetLog:
         except DecodeError:
             return
         ended.offset = row.offset
-        members, is_whole = None, True
+        members = None
         if decoded is None:
             ended.rebalances.removed()
             return
+        follows_gap = found.whole_from > (found.start if before is None else last)
         if isinstance(decoded, GroupMetadataValue):
             number, members = decoded.generation, len(decoded.members)
-            count = ended.rebalances.generation(number, is_empty=members == 0)
+            least, most = ended.rebalances.generation(number, is_empty=members == 0, follows_gap=follows_gap)
             # A record written for a replaced static member is not a rebalance; it has the timestamp of the last one.
-            is_new = not 0 <= decoded.current_state_timestamp < since_ms and number > 0 and members != 0
+            is_old = 0 <= decoded.current_state_timestamp < since_ms
+            is_new, is_first = not is_old and number > 0 and members != 0, is_old or number <= 1
         else:
             number, is_new = decoded.assignment_epoch, True  # type: ignore[attr-defined]
-            count = ended.rebalances.target(number)
-            is_read = found.whole_from <= (found.start if before is None else last)
-            is_whole = is_read or most_between(before or 1, number) == 1  # the first one of a group has epoch 1 or 2
-        if before is None and is_new:
-            count = 1
+            least, most = ended.rebalances.target(number, follows_gap=follows_gap)
+            is_first = number <= 2  # the first one of a group has epoch 1 or 2
+        is_whole = least == most
+        if before is None:
+            least, is_whole = int(is_new), is_first or not follows_gap
         marks = self._marks.setdefault(group, deque())
         while marks and marks[0].at_ms < row.timestamp - WINDOW_MS:
             marks.popleft()
-        marks.append(_Mark(row.timestamp, count, members, is_whole))
+        marks.append(_Mark(row.timestamp, least, members, is_whole))

@@ -4,9 +4,11 @@ No API returns the generation of a classic group, and polling misses what happen
 `__consumer_offsets` has both: the coordinator writes a record of the group at the end of each rebalance, when the group
 becomes empty, and when a static member is replaced (Kafka: GroupMetadataValue). For each target assignment of another
 group it writes a record with its epoch (Kafka: ConsumerGroupTargetAssignmentMetadataValue and the same of streams and
-share groups). Reading requires READ on the topic; if
-that is missing, or the broker does not serve the topic, `unreadable_because` says so."""
+share groups). Compaction can remove all of them but the last before they are read: a record that follows missing
+offsets says so. Reading requires READ on the topic; if that is missing, or the broker does not serve the topic,
+`unreadable_because` says so."""
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -28,6 +30,7 @@ from kgm.model.errors import DecodeError, KgmError
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.model.work import CONNECT_PROTOCOL_TYPE
 from kgm.protocol.subscription import PROTOCOL_TYPE, readable_assignment, readable_subscription
+from kgm.records.batch import RawRecord as LogRecord
 from kgm.records.messages.group_metadata_value import GroupMetadataValue
 from kgm.records.record import decode_record
 
@@ -43,34 +46,42 @@ _PART: Final = 50
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedGroup:
     """A record of a classic group as a snapshot; what the record does not contain is None. at_ms: when it was
-    written."""
+    written; follows_gap: as in `EndedRebalances`."""
 
     at_ms: int
     group: GroupSnapshot
+    follows_gap: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedTarget:
     """A record of a target assignment. at_ms: when it was written; epoch: None if it was deleted, as it is with the
-    group or when that changes to the classic protocol."""
+    group or when that changes to the classic protocol; follows_gap: as in `EndedRebalances`."""
 
     at_ms: int
     epoch: int | None
+    follows_gap: bool = False
 
 
 @dataclass(slots=True, kw_only=True)
 class _Partition:
     """A partition of `__consumer_offsets`. position: the next offset to read; None before the first read, which looks
-    for the last record of each group. interrupted_because: as `GroupRecordTail.interrupted`."""
+    for the last record of each group. interrupted_because: as `GroupRecordTail.interrupted`. known: the offset of the
+    last record of each group that has one since the first read, which ended at `start`; whole_from: the offset from
+    which on no record is missing."""
 
     number: int
     group_ids: list[str] = field(default_factory=list)
     position: int | None = None
     interrupted_because: str | None = None
+    start: int = 0
+    known: dict[str, int] = field(default_factory=dict)
+    whole_from: int = 0
 
 
-#: A record not yet decoded: its key, its value, None for a deleted target assignment, and when it was written, in ms.
-RawRecord: TypeAlias = tuple[bytes, bytes | None, int]
+#: A record not yet decoded: its key, its value, None for a deleted target assignment, when it was written, in ms, and
+#: whether it follows a gap.
+RawRecord: TypeAlias = tuple[bytes, bytes | None, int, bool]
 _RawRecords: TypeAlias = list[tuple[str, RawRecord]]
 _ByGroup: TypeAlias = dict[str, list[RawRecord]]
 
@@ -177,11 +188,12 @@ class GroupRecordTail:
         for group_id in self._group_ids:
             number = partition_for(group_id, partitions)
             if number not in self._partitions:
-                self._partitions[number] = _Partition(number=number)
-                if (old := before.get(number)) is not None:
-                    self._partitions[number].position = old.position
-                    self._partitions[number].interrupted_because = old.interrupted_because
-            self._partitions[number].group_ids.append(group_id)
+                old = before.get(number) or _Partition(number=number)
+                self._partitions[number] = replace(old, group_ids=[], known={})
+            partition = self._partitions[number]
+            partition.group_ids.append(group_id)
+            if number in before and group_id in before[number].known:
+                partition.known[group_id] = before[number].known[group_id]
             classic = partition_log.group_record_key(group_id)
             self._classic_keys.add(classic)
             others = partition_log.target_record_keys(group_id) if self._has_targets else []
@@ -191,17 +203,27 @@ class GroupRecordTail:
         """Raises KgmError; the next read then starts at the same offset."""
         end = partition_log.end_offset(connection, partition.number, deadline)
         if partition.position is None or end < partition.position:  # the topic was deleted and created again
-            partition.position = end
+            partition.position = partition.start = partition.whole_from = end
+            partition.known = {}
             return self._last_records(connection, partition, deadline)
         records: _RawRecords = []
-        read = 0
+        read, whole_from, known = 0, partition.whole_from, dict(partition.known)
         for fetched in partition_log.fetch_records(connection, partition.number, partition.position, end, deadline):
             read += fetched.size_bytes
-            records += self._records_of_groups(fetched)
+            gaps = deque(fetched.gaps)
+            for group_id, row in self._rows_of_groups(fetched):
+                while gaps and gaps[0] <= row.offset:
+                    whole_from = gaps.popleft()
+                follows_gap = whole_from > known.get(group_id, partition.start)
+                records.append((group_id, _raw(row, follows_gap=follows_gap)))
+                known[group_id] = row.offset
+            whole_from = gaps[-1] if gaps else whole_from
             if read >= MAX_BYTES and fetched.next_offset < end:
                 self.skipped |= set(partition.group_ids)
+                whole_from = end
                 break
-        partition.position = end
+        # Only now: after a failure, the same records are read again.
+        partition.position, partition.whole_from, partition.known = end, whole_from, known
         return records
 
     def _read_past(
@@ -218,16 +240,16 @@ class GroupRecordTail:
             older: _RawRecords = []
             for fetched in partition_log.fetch_records(connection, partition.number, first, window_end, deadline):
                 read += fetched.size_bytes
-                older += self._records_of_groups(fetched)
+                # Compaction removes the oldest first: between two records of a group that are left, none is missing.
+                rows = self._rows_of_groups(fetched)
+                older += [(group_id, _raw(row, follows_gap=False)) for group_id, row in rows]
             records = older + records
         return records
 
-    def _records_of_groups(self, fetched: partition_log.FetchedRecords) -> _RawRecords:
-        return [
-            (self._keys[key], (key, value, at_ms))
-            for key, value, at_ms in fetched.records
-            if key in self._keys and (value is not None or key not in self._classic_keys)
-        ]
+    def _rows_of_groups(self, fetched: partition_log.FetchedRecords) -> Iterator[tuple[str, LogRecord]]:
+        for row in fetched.records:
+            if row.key in self._keys and (row.value is not None or row.key not in self._classic_keys):
+                yield self._keys[row.key], row
 
     def _last_records(self, connection: BrokerConnection, partition: _Partition, deadline: Deadline) -> _RawRecords:
         """The last record of each group; none if the search fails: it is done once, not on each read."""
@@ -236,8 +258,15 @@ class GroupRecordTail:
         try:
             last = last_rebalance.find_last_records(partition.number, keys, deadline, connection)
         except KgmError:
+            partition.start = -1  # what precedes the next record of a group is not known
             return []
-        return [(keys[key], (key, value, at_ms)) for key, (value, at_ms) in last.items()]
+        return [(keys[key], (key, value, at_ms, True)) for key, (value, at_ms) in last.items()]
+
+
+def _raw(row: LogRecord, *, follows_gap: bool) -> RawRecord:
+    """A record that has a key."""
+    assert row.key is not None
+    return row.key, row.value, row.timestamp, follows_gap
 
 
 def decoded(group_id: str, records: Iterable[RawRecord]) -> list[RecordedGroup]:
@@ -247,21 +276,23 @@ def decoded(group_id: str, records: Iterable[RawRecord]) -> list[RecordedGroup]:
 
 def all_decoded(group_id: str, records: Iterable[RawRecord]) -> list[RecordedGroup | RecordedTarget]:
     """The records of a group, except those that cannot be decoded."""
-    found = [_recorded(group_id, *record) for record in records]
+    found = [_recorded(group_id, record) for record in records]
     return [one for one in found if one is not None]
 
 
-def _recorded(group_id: str, key: bytes, value: bytes | None, at_ms: int) -> RecordedGroup | RecordedTarget | None:
+def _recorded(group_id: str, record: RawRecord) -> RecordedGroup | RecordedTarget | None:
     """The decoded record; None if it cannot be decoded."""
+    key, value, at_ms, follows_gap = record
     try:
         decoded = decode_record(key, value).value
     except DecodeError:
         return None
     if decoded is None:
-        return RecordedTarget(at_ms=at_ms, epoch=None)
+        return RecordedTarget(at_ms=at_ms, epoch=None, follows_gap=follows_gap)
     if isinstance(decoded, GroupMetadataValue):
-        return RecordedGroup(at_ms=at_ms, group=as_snapshot(group_id, decoded))
-    return RecordedTarget(at_ms=at_ms, epoch=decoded.assignment_epoch)  # type: ignore[attr-defined]
+        return RecordedGroup(at_ms=at_ms, group=as_snapshot(group_id, decoded), follows_gap=follows_gap)
+    epoch = decoded.assignment_epoch  # type: ignore[attr-defined]
+    return RecordedTarget(at_ms=at_ms, epoch=epoch, follows_gap=follows_gap)
 
 
 def as_snapshot(group_id: str, value: Any) -> GroupSnapshot:

@@ -214,13 +214,13 @@ def _find_last(
         found: dict[bytes, _Records] = {}
         for fetched in partition_log.fetch_records(connection, partition, first, window_end, deadline):
             read += fetched.size_bytes
-            for key, value, at_ms in fetched.records:
-                if key is not None and key in wanted:
-                    there = found.setdefault(key, [])
-                    if value is None:
+            for row in fetched.records:
+                if row.key is not None and row.key in wanted:
+                    there = found.setdefault(row.key, [])
+                    if row.value is None:
                         there.clear()
                     else:
-                        there.append((value, at_ms))
+                        there.append((row.value, row.timestamp))
             if read >= MAX_BYTES:
                 return records  # the rest of the window may contain later records
         wanted -= found.keys()

@@ -26,7 +26,7 @@ from kgm.protocol.messages.fetch_request import FetchPartition, FetchRequest, Fe
 from kgm.protocol.messages.fetch_response import FetchResponse
 from kgm.protocol.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from kgm.protocol.messages.list_offsets_response import ListOffsetsResponse
-from kgm.records.batch import Batch, decode_batches, extent
+from kgm.records.batch import Batch, RawRecord, decode_batches, extent
 from kgm.records.messages.consumer_group_target_assignment_metadata_key import ConsumerGroupTargetAssignmentMetadataKey
 from kgm.records.messages.group_metadata_key import GroupMetadataKey
 from kgm.records.messages.share_group_target_assignment_metadata_key import ShareGroupTargetAssignmentMetadataKey
@@ -51,12 +51,13 @@ _NEWEST_FETCH = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchedRecords:
-    """The result of one fetch. size_bytes: compressed or decompressed, whichever is more. records: (key, value,
-    timestamp in ms), oldest first; next_offset: where the next fetch starts."""
+    """The result of one fetch. size_bytes: compressed or decompressed, whichever is more. records: oldest first;
+    next_offset: where the next fetch starts. gaps: as `gaps`, since the fetch before."""
 
     size_bytes: int
     next_offset: int
-    records: list[tuple[bytes | None, bytes | None, int]]
+    records: list[RawRecord]
+    gaps: list[int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,23 +173,39 @@ def fetch_records(
     thousands of times their size."""
     from kgm.records.batch import MAX_PACKED_RECORDS
 
+    following = first
     for fetched in fetch_batches(connection, partition, first, end, deadline):
-        records: list[tuple[bytes | None, bytes | None, int]] = []
+        records: list[RawRecord] = []
+        missing: list[int] = []
         size = unpacked = 0
         for batch in fetched:
             size += len(batch.data)
-            if batch.is_control:
-                continue
-            read = batch.records
+            read = () if batch.is_control else batch.records
+            missing += gaps(batch, read, following, end)
+            following = batch.last_offset + 1
             unpacked += sum(len(row.key or b"") + len(row.value or b"") for row in read)
-            records += [(row.key, row.value, row.timestamp) for row in read if first <= row.offset < end]
+            records += [row for row in read if first <= row.offset < end]
             if unpacked > max(MAX_UNPACKED, size) or len(records) > MAX_PACKED_RECORDS:
                 raise DecodeError(
                     f"a fetch of partition {partition} of {OFFSETS_TOPIC} holds {len(records)} records of {unpacked} "
                     f"bytes or more, in {size} bytes"
                 )
         size = max(size, unpacked)
-        yield FetchedRecords(size_bytes=size, next_offset=fetched[-1].last_offset + 1, records=records)
+        yield FetchedRecords(size_bytes=size, next_offset=following, records=records, gaps=missing)
+
+
+def gaps(batch: Batch, records: Sequence[RawRecord], following: int, end: int) -> list[int]:
+    """The offset after each run of offsets, from `following` to the end of the batch, or to `end`, whose records
+    compaction has removed: a batch keeps its first and last offset, and a record its own. records: those of the batch;
+    a control batch has none of groups, so none is missing there."""
+    whole = range(batch.base_offset, batch.last_offset + 1)
+    is_whole = batch.is_control or len(records) == len(whole)
+    found = []
+    for offset in [batch.base_offset] if is_whole else [*(row.offset for row in records), whole.stop]:
+        if min(offset, end) > following:
+            found.append(min(offset, end))
+        following = max(following, offset + 1)
+    return found
 
 
 def fetch_batches(

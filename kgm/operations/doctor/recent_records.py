@@ -210,9 +210,9 @@ def rebalances_ms(logged: Sequence[RecordedGroup | RecordedTarget]) -> list[int]
     ended, times_ms = EndedRebalances(), list[int]()
     for one in logged:
         if isinstance(one, RecordedGroup):
-            count = ended.generation(one.group.generation or 0, is_empty=not one.group.members)
+            count, _ = ended.generation(one.group.generation or 0, is_empty=not one.group.members)
         elif one.epoch is not None:
-            count = ended.target(one.epoch)
+            count, _ = ended.target(one.epoch)
         else:
             ended.removed()
             continue

@@ -140,7 +140,10 @@ class GroupCollector:
         for group_id, polled in polls:
             self._note_log(polled)
             watched = before.take(group_id) or WatchedGroup(group_id=group_id)
+            most_more = watched.count.more
             watched.observe(polled, round(self.clock() * 1000))
+            if (polled.skipped or watched.count.more > most_more) and (doubt := watched.rebalances_doubt) is not None:
+                self._log_unread_because = self._log_unread_because or doubt.why
             # Only screens need these, and the names of dynamic members would pile up.
             watched.last_events.clear()
             if not self.request.is_once:

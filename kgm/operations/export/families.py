@@ -127,7 +127,8 @@ def _of_collection(collection: Collection) -> Iterator[Metric]:
     if collection.has_read_log or collection.log_unread_because is not None:
         yield GaugeMetricFamily(
             "kgm_log_readable",
-            "0 if __consumer_offsets was not read, so rebalances may be missed, or counted by a later collection; "
+            "0 if records of __consumer_offsets were not read, or compaction has removed them, so rebalances may be "
+            "missed, or counted by a later collection; "
             "missing if there was no need to read it.",
             value=collection.log_unread_because is None,
         )

@@ -83,7 +83,7 @@ def _targets_between(
     if first in epochs and last in epochs and None not in epochs[epochs.index(first) :]:
         ended, count = EndedRebalances(number=first, is_target=True), 0
         for epoch in epochs[epochs.index(first) : epochs.index(last) + 1]:
-            count += 0 if epoch is None else ended.target(epoch)
+            count += 0 if epoch is None else ended.target(epoch)[0]
         return count, None
     more = most_between(first, last) - 1
     why = "the log no longer has all target assignments, and several epochs can have one in common"

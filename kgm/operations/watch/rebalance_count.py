@@ -31,23 +31,25 @@ def rebalances_text(least: int, doubt: CountDoubt | None) -> str:
     """`2 rebalances`, `at least 2 rebalances` or `2 to 5 rebalances`."""
     if doubt is None or doubt.more is None:
         return f"{'' if doubt is None else 'at least '}{many(least, 'rebalance')}"
-    return f"{least} to {many(least + doubt.more, 'rebalance')}"
+    return f"{least} to {least + doubt.more} rebalances"
 
 
 def ended_text(least: int, most: int) -> str:
     """How many rebalances ended, at least and at most, after a generation or epoch; empty for one."""
-    if most <= 1:
+    if least == most <= 1:
         return ""
     return f": {many(most, 'rebalance')}" if least == most else f": {least} to {most} rebalances"
 
 
 @dataclass(slots=True)
 class RebalanceCount:
-    """least: how many there were at least; more: how many more there may have been because only two assignment epochs
-    are known. ended: the last one."""
+    """least: how many there were at least; more: how many more there may have been because only two assignment epochs,
+    or generations, are known. misses_records: whether some of these are because records of the log are missing. ended:
+    the last one."""
 
     least: int = 0
     more: int = 0
+    misses_records: bool = False
     ended: EndedRebalances = field(default_factory=EndedRebalances)
     _logged: tuple[int, int, EndedRebalances] | None = None
 
@@ -72,21 +74,25 @@ class RebalanceCount:
             self.more = max(0, self.more - (least - self.least))
             self.least = least
 
-    def generation(self, number: int, *, is_empty: bool, counts_empty: bool) -> int:
-        """Take a record of a classic group. Returns the number of rebalances that ended with it."""
-        count = self.ended.generation(number, is_empty=is_empty, counts_empty=counts_empty)
-        self.least += count
-        return count
+    def generation(self, number: int, *, is_empty: bool, counts_empty: bool, follows_gap: bool) -> tuple[int, int]:
+        """Take a record of a classic group, as `EndedRebalances.generation`."""
+        counted = self.ended.generation(
+            number, is_empty=is_empty, counts_empty=counts_empty, follows_gap=follows_gap
+        )  # fmt: skip
+        return self._add_logged(*counted)
 
-    def target(self, epoch: int) -> tuple[int, int]:
-        """Take a record of a target assignment. Returns how many rebalances ended with it and since the previous one,
-        at least and at most: of those from before the log was read, only the last one is known."""
-        before = self.ended.number
-        least = most = self.ended.target(epoch)
-        if least and before is not None and self._logged is None:
-            most = most_between(before, epoch)
-        self._add(least, most)
-        return least, most
+    def target(self, epoch: int, *, follows_gap: bool) -> tuple[int, int]:
+        """Take a record of a target assignment, as `EndedRebalances.target`."""
+        return self._add_logged(*self.ended.target(epoch, follows_gap=follows_gap))
+
+    def doubt(self, unread: str | None) -> CountDoubt | None:
+        """Why there may have been more than `least`. unread: why the records that tell are not read now."""
+        if not self.more:
+            return None
+        why = "several epochs passed between two polls, and they can have one assignment in common"
+        if self.misses_records:
+            why = "some of its records in __consumer_offsets were not read, or compaction has removed them"
+        return CountDoubt(why=why if unread is None else f"{unread}: {why}", more=self.more)
 
     def described(self, epoch: int, *, is_log_read: bool) -> tuple[int, int]:
         """Take a description with this assignment epoch. Returns how many rebalances it shows, at least and at most; is
@@ -100,6 +106,11 @@ class RebalanceCount:
             least, most = 1, most_between(before, epoch)
         self.ended = EndedRebalances(number=epoch, is_target=True)
         self._add(least, most)
+        return least, most
+
+    def _add_logged(self, least: int, most: int) -> tuple[int, int]:
+        self._add(least, most)
+        self.misses_records |= most > least
         return least, most
 
     def _add(self, least: int, most: int) -> None:

@@ -75,7 +75,7 @@ class WatchedGroup:
     _owners: GroupSnapshot | None = None
     #: The first handover of each partition.
     _first_handovers: dict[tuple[str, int], Move] = field(default_factory=dict)
-    #: Whether partitions of a consumer group may have been handed over and back between two polls.
+    #: Whether partitions may have been handed over and back between two polls.
     _may_miss_handovers: bool = False
     #: Target assignments of the log that descriptions may not have yet.
     _new_targets: int = 0
@@ -269,10 +269,13 @@ class WatchedGroup:
         before, number = self.count.ended.number, group.generation
         is_first = before is None and self.looks > 1
         if number is not None:
-            is_empty, counts_empty = not group.members, self.expectations.counts_empty
-            count = self.count.generation(number, is_empty=is_empty, counts_empty=counts_empty)
+            is_empty, counts_empty, follows_gap = not group.members, self.expectations.counts_empty, record.follows_gap
+            counted = self.count.generation(
+                number, is_empty=is_empty, counts_empty=counts_empty, follows_gap=follows_gap
+            )  # fmt: skip
             if before is not None and number != before:
-                text = f"{before} -> {number}{ended_text(count, count)}"
+                self._may_miss_handovers |= follows_gap and number != before + 1
+                text = f"{before} -> {number}{ended_text(*counted)}"
                 events.append(self._event(EventKind.GENERATION, text, before=before, after=number))
         if is_first:
             self.doubt = self.doubt or CountDoubt(why="the previous generation is unknown")
@@ -287,8 +290,8 @@ class WatchedGroup:
             self.count.ended.removed()
             return []
         before = self.count.ended.number
-        counted = self.count.target(record.epoch)
-        self._new_targets += counted[0]
+        counted = self.count.target(record.epoch, follows_gap=record.follows_gap)
+        self._new_targets += counted[1]
         return [replace(event, written_at_ms=record.at_ms) for event in self._assigned(before, record.epoch, counted)]
 
     def _epoch(self, now: GroupSnapshot, *, is_log_read: bool) -> Iterable[GroupEvent]:
@@ -407,11 +410,7 @@ class WatchedGroup:
             return CountDoubt(why="the group cannot be described")
         if self.log_interrupted_because is not None:
             return CountDoubt(why=f"{self.log_interrupted_because}, so the latest may be missing")
-        if self.count.more:
-            why = "several epochs passed between two polls, and they can have one assignment in common"
-            unread = self._count_unread_because
-            return CountDoubt(why=why if unread is None else f"{unread}: {why}", more=self.count.more)
-        return None
+        return self.count.doubt(self._count_unread_because)
 
     @property
     def handovers_exact(self) -> bool:

@@ -15,7 +15,10 @@ from kgm.client.poller import GroupPoller, completed_from_record
 from kgm.client.topic_log import partition_log
 from kgm.model.errors import NotFoundError, UnreachableError
 from kgm.protocol.subscription import MemberAssignment, Subscription, encode_assignment, encode_subscription
+from kgm.records.batch import decode_batches, new_batch
+from kgm.records.messages.group_metadata_key import GroupMetadataKey
 from kgm.records.messages.group_metadata_value import GroupMetadataValue, MemberMetadata
+from kgm.records.record import Record, encode_record
 from tests.client.joiners import REBALANCE_MS, SESSION_MS, Joiner, take_all
 from tests.client.offsets_topic.test_last_rebalance import TOPIC, bury
 
@@ -153,6 +156,95 @@ def test_a_record_as_a_snapshot():
     assert completed_from_record(connect_group, found) is connect_group
 
 
+class CleanedLog:
+    """A log of one partition, of which the records that a cleaner removes are missing. Each record is a batch."""
+
+    def __init__(self, monkeypatch):
+        self.records, self.end, self.fails_at = {}, 0, None
+        log = SimpleNamespace(partition_count=1, leaders={0: SimpleNamespace(broker=0)})
+        monkeypatch.setattr(partition_log, "look_up", lambda *_: log)
+        monkeypatch.setattr(partition_log, "end_offset", lambda *_: self.end)
+        monkeypatch.setattr(partition_log, "start_offset", lambda *_: 0)
+        monkeypatch.setattr(partition_log, "fetch_batches", self._fetch)
+        self.brokers = SimpleNamespace(on_broker=lambda _broker, task, _deadline: task(None))
+
+    def write(self, *names):
+        """The next generation of each group; another record for a group without a name."""
+        for name in names:
+            key = partition_log.group_record_key(name) if name else b"another"
+            value = GroupMetadataValue(protocol_type="consumer", generation=self.end)
+            _, encoded = encode_record(Record(GroupMetadataKey(group=name), value))
+            self.records[self.end] = new_batch([(key, encoded)], base_offset=self.end, timestamp_ms=0)
+            self.end += 1
+
+    def clean(self, *offsets):
+        for offset in offsets:
+            del self.records[offset]
+
+    def _fetch(self, _connection, _partition, first, end, _deadline):
+        while first < end:
+            if self.fails_at is not None and first >= self.fails_at:
+                raise UnreachableError("gone")
+            at = min(offset for offset in self.records if offset >= first)
+            yield decode_batches(self.records[at])
+            first = at + 1
+
+
+def gaps(tail, group_id="g"):
+    """(generation, whether it follows a gap) of each record."""
+    records = decoded(group_id, tail.read(None).take(group_id) or ())
+    return [(one.group.generation, one.follows_gap) for one in records]
+
+
+def test_a_record_says_that_others_may_be_missing_before_it(monkeypatch):
+    log = CleanedLog(monkeypatch)
+    log.write("g", "")
+    tail = GroupRecordTail(log, ["g", "h"])
+    assert gaps(tail) == [(0, True)]  # the last one, whatever was before
+    log.write("", "g", "", "g")
+    assert gaps(tail) == [(3, False), (5, False)]
+    log.write("", "g", "", "g", "g")
+    log.clean(7, 8)
+    assert gaps(tail) == [(9, True), (10, False)]
+    log.write("g", "")
+    log.clean(11)
+    assert gaps(tail) == []  # the record for which it was removed is written later
+    log.write("g", "g", "h")
+    assert gaps(tail) == [(13, True), (14, False)]
+    log.write("g", "", "h", "", "h")
+    log.clean(17)
+    assert gaps(tail, "h") == [(18, True), (20, False)]
+    log.write("g")
+    assert gaps(tail) == [(21, True)]
+    tail.follow(["g"])
+    log.write("g")
+    assert gaps(tail) == [(22, False)]
+
+
+def test_a_read_that_is_repeated_finds_the_gap_again(monkeypatch):
+    log = CleanedLog(monkeypatch)
+    log.write("g")
+    tail = GroupRecordTail(log, ["g"])
+    gaps(tail)
+    log.write("g", "g", "g", "")
+    log.clean(1)
+    log.fails_at = 4
+    assert gaps(tail) == []
+    log.fails_at = None
+    assert gaps(tail) == [(2, True), (3, False)]
+
+
+def test_records_before_a_first_read_that_failed_may_be_missing(monkeypatch):
+    log = CleanedLog(monkeypatch)
+    log.write("g", "g")
+    log.fails_at = 0
+    tail = GroupRecordTail(log, ["g"])
+    assert gaps(tail) == []
+    log.fails_at = None
+    log.write("g", "g")
+    assert gaps(tail) == [(2, True), (3, False)]
+
+
 def test_records_of_many_groups_take_a_fraction_of_their_size(monkeypatch):
     """Groups are taken in the order of their names, in which their partitions take turns."""
     monkeypatch.setattr(in_parts, "UNPACKED", 0)
@@ -178,7 +270,7 @@ def test_records_of_many_groups_take_a_fraction_of_their_size(monkeypatch):
     tracemalloc.start()
     try:
         found = tail.read(None)
-        assert all(found.take(name) == [(key, *record(name))] for key, name in keys.items())
+        assert all(found.take(name) == [(key, *record(name), True)] for key, name in keys.items())
         most = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

@@ -51,8 +51,8 @@ def written(cluster, group_id):
 
     epochs, targets = [], []
     for fetched in cluster.brokers.on_broker(topic.leaders[number].broker, read, cluster.deadline):
-        for key, value, _ in fetched.records:
-            found = decode_record(key, value)
+        for row in fetched.records:
+            found = decode_record(row.key, row.value)
             if getattr(found.key, "group_id", None) != group_id:
                 continue
             if isinstance(found.value, ConsumerGroupMetadataValue):

@@ -9,7 +9,17 @@ from kgm.client.failures import is_temporary
 from kgm.client.topic_log import partition_log
 from kgm.client.transport.deadline import Deadline
 from kgm.model.errors import DecodeError, ErrorCode, KgmError, NotFoundError, UnreachableError
-from kgm.records.batch import HEADER, Batch, new_batch
+from kgm.records.batch import (
+    HEADER,
+    Batch,
+    Marker,
+    ProducerInfo,
+    RawRecord,
+    encode_batch,
+    marker_batch,
+    new_batch,
+    parse_batch,
+)
 from tests.records.test_batch import compressed
 
 
@@ -59,3 +69,35 @@ def test_a_fetch_that_holds_thousands_of_times_its_size_is_refused_before_it_is_
     with pytest.raises(DecodeError, match="a fetch of partition 3 of __consumer_offsets holds"):
         list(partition_log.fetch_records(None, 3, 0, 60, Deadline.after(60_000)))
     assert len(unpacked) == 5
+
+
+def batch(first, last, *offsets):
+    """As the cleaner leaves it: with its first and last offset, and the records that are left."""
+    rows = [RawRecord(offset, 0, b"k", b"v") for offset in offsets]
+    data = encode_batch(rows, base_offset=first, last_offset=last, base_timestamp=0, max_timestamp=0)
+    return parse_batch(data)
+
+
+MARKER = parse_batch(
+    marker_batch(ProducerInfo(7, 0), Marker(commit=True, coordinator_epoch=0), base_offset=5, timestamp_ms=0)
+)
+
+
+@pytest.mark.parametrize(
+    ("batches", "first", "end", "gaps"),
+    [
+        ([batch(5, 7, 5, 6, 7), batch(8, 8, 8)], 5, 9, []),
+        ([MARKER, batch(6, 6, 6)], 5, 7, []),
+        ([batch(8, 9, 8, 9)], 5, 10, [8]),
+        ([batch(5, 9, 6, 9)], 5, 10, [6, 9]),
+        ([batch(5, 9, 5)], 5, 10, [10]),
+        ([batch(5, 9)], 5, 10, [10]),
+        ([batch(3, 9, 4, 6, 7, 8, 9)], 6, 10, []),  # what is missing before the first offset does not matter
+        ([batch(5, 6, 5, 6), batch(9, 12, 12)], 5, 8, [8]),  # nor does what is missing behind the end
+        ([batch(3, 3, 3), MARKER, batch(7, 7, 7)], 3, 8, [5, 7]),
+    ],
+)  # fmt: skip
+def test_offsets_that_are_in_no_record_were_compacted_away(monkeypatch, batches, first, end, gaps):
+    monkeypatch.setattr(partition_log, "fetch_batches", lambda *_: iter([[one] for one in batches]))
+    fetched = partition_log.fetch_records(None, 3, first, end, Deadline.after(60_000))
+    assert [offset for one in fetched for offset in one.gaps] == gaps

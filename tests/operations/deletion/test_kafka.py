@@ -65,7 +65,7 @@ def tombstones(bootstrap, group):
         def read(connection):
             end = partition_log.end_offset(connection, number, cluster.deadline)
             fetches = partition_log.fetch_records(connection, number, 0, end, cluster.deadline)
-            return [(key, value) for fetched in fetches for key, value, _ in fetched.records]
+            return [(row.key, row.value) for fetched in fetches for row in fetched.records]
 
         records = cluster.brokers.on_broker(topic.leaders[number].broker, read, cluster.deadline)
     keys = [decode_record(key, None).key for key, value in records if value is None]

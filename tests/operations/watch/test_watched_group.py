@@ -321,8 +321,73 @@ def test_the_log_of_a_consumer_group_goes_on_where_it_was_left():
 
 def test_of_the_log_before_the_first_poll_only_the_last_record_is_known():
     watch = Watch(WatchedGroup("g", baseline=consumer(A, B, epoch=2)))
-    watch.see(consumer(A, B, epoch=5), target(5), targets=None)
+    watch.see(consumer(A, B, epoch=5), replace(target(5), follows_gap=True), targets=None)
     assert watch.group.summary().startswith("1 to 3 rebalances")
+
+
+def after_gap(record):
+    """A record before which compaction may have removed others."""
+    return replace(record, follows_gap=True)
+
+
+@pytest.mark.parametrize(
+    ("most", "breach", "unseen"),
+    [
+        (0, "1 rebalance, more than 0 (up to 5 more: {why})", None),
+        (4, None, "1 to 6 rebalances, at most 4 expected: {why}"),
+        (6, None, None),
+    ],
+)  # fmt: skip
+def test_target_assignments_that_were_compacted_away_are_between_one_and_the_epochs(most, breach, unseen):
+    watch = Watch(max_rebalances=most)
+    watch.see(consumer(A, B, epoch=2), target(2), targets=None)
+    assert watch.see(consumer(A, B, epoch=8), after_gap(target(8)), targets=None) == [
+        ("epoch", "2 -> 8: 1 to 6 rebalances")
+    ]
+    why = "some of its records in __consumer_offsets were not read, or compaction has removed them"
+    assert watch.group.breach() == (None if breach is None else breach.format(why=why))
+    if breach is None:
+        assert watch.group.unseen() == (None if unseen is None else unseen.format(why=why))
+    assert watch.group.handovers_exact is False
+    assert watch.see(consumer(A, B, epoch=9), after_gap(target(9)), targets=None) == [("epoch", "8 -> 9")]
+    assert watch.group.summary().startswith("2 to 7 rebalances")
+
+
+def test_generations_that_were_compacted_away_can_have_been_empty():
+    """The only member is closed and another one joins: generation 2 has no members, so there is one rebalance."""
+    watch = Watch(max_rebalances=1, expect_no_moves=True)
+    watch.see(group(A), recorded(1, A))
+    assert watch.see(group(A), after_gap(recorded(3, A))) == [("generation", "1 -> 3: 1 to 2 rebalances")]
+    assert (watch.group.rebalances, watch.group.rebalances_doubt.more, watch.group.breach()) == (1, 1, None)
+    assert watch.group.unseen().startswith("1 to 2 rebalances, at most 1 expected: ")
+    empty = group(state="Empty")
+    assert watch.see(empty, after_gap(recorded(5)))[0] == ("generation", "3 -> 5: 0 to 1 rebalances")
+    assert watch.group.summary().startswith("1 to 3 rebalances")
+    assert ("generation", "5 -> 6") in watch.see(group(A), after_gap(recorded(6, A)))
+    assert watch.group.summary().startswith("2 to 4 rebalances")
+
+
+def test_no_generation_is_missing_between_two_that_follow_each_other():
+    watch = Watch(max_rebalances=1, expect_no_moves=True)
+    watch.see(group(A), recorded(1, A))
+    watch.see(group(A), after_gap(recorded(1, A)))
+    watch.see(group(A), after_gap(recorded(2, A)))
+    assert (watch.group.rebalances, watch.group.rebalances_doubt, watch.group.unseen()) == (1, None, None)
+
+
+def test_where_generations_without_members_count_only_the_moves_are_not_known():
+    """As in a rollout, which compares with generations."""
+    watch = Watch(counts_empty=True)
+    watch.see(group(A), recorded(1, A))
+    watch.see(group(A), after_gap(recorded(3, A)))
+    assert (watch.group.rebalances, watch.group.rebalances_doubt, watch.group.handovers_exact) == (2, None, False)
+
+
+def test_target_assignments_before_a_change_to_the_classic_protocol_may_be_missing():
+    watch = Watch()
+    watch.see(consumer(A, B, epoch=3), target(3), targets=None)
+    watch.see(group(A, B), after_gap(recorded(6, A, B)))
+    assert watch.group.summary().startswith("0 to 3 rebalances")
 
 
 def test_a_change_of_the_protocol_is_no_rebalance():
