@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -25,9 +26,19 @@ def derive_source(kind: str, path: Place, *, most_bytes: int, sessions: SessionL
     reading = Reading()
     raw = read_source(kind, path, most_bytes=most_bytes, reading=reading)
     origin = HistoryOrigin(
-        source=f"{kind}:{path}", last_ms=pc.max(raw.column("timestamp")).as_py(), damages=tuple(reading.damages)
-    )
+        source=f"{kind}:{path}", last_ms=pc.max(raw.column("timestamp")).as_py(), damages=tuple(reading.damages),
+        # Copies of segments are of one time; files of records may be of several.
+        unconfirmed_until={} if kind == "segments" else _unconfirmed(raw),
+    )  # fmt: skip
     return TablesInMemory(tables=derive(raw, session_of_group=sessions or no_session).tables, origin=origin)
+
+
+def _unconfirmed(raw: pa.Table) -> dict[int, int]:
+    """`HistoryOrigin.unconfirmed_until` of records by partition and offset: up to the last gap of each partition."""
+    partition, offset = (raw.column(name).to_numpy() for name in ("partition", "offset"))
+    ends = offset[:-1] + 1
+    gaps = np.nonzero((partition[1:] == partition[:-1]) & (offset[1:] > ends))[0]
+    return dict(zip(partition[gaps].tolist(), ends[gaps].tolist(), strict=True))
 
 
 def derive_records(records: Iterable[tuple[int, bytes, bytes | None]]) -> TablesInMemory:

@@ -16,8 +16,10 @@ class GroupEpochs:
     def __init__(self, rows: RowCollector, recent: list[GroupEpochRow]) -> None:
         self.rows, self.recent = rows, recent
 
-    def raised(self, record: GroupRecord, epoch: int, metadata_hash: int, members: int, *, complete: bool) -> None:
-        """Add a record of the group's epoch."""
+    def raised(
+        self, record: GroupRecord, epoch: int, metadata_hash: int, members: int | None, *, complete: bool
+    ) -> None:
+        """Add a record of the group's epoch. members: None if not known."""
         row = GroupEpochRow(
             partition=record.partition, offset=record.offset, timestamp=record.timestamp,
             leader_epoch=record.leader_epoch, group_id=record.group_id, epoch=epoch, metadata_hash=metadata_hash,

@@ -14,21 +14,13 @@ from dataclasses import replace
 
 from kgm.history.causes.consumer_causes import EpochContext, ReturnedConsumer, consumer_departure, explain_epoch
 from kgm.history.causes.session_timeouts import (
-    CONSUMER_HEARTBEAT_MS,
     SessionLookup,
     SessionSource,
     SessionTimeout,
     at_departure,
     no_session,
 )
-from kgm.history.causes.verdict import (
-    RETURN_WITHIN_MS,
-    Cause,
-    Confidence,
-    Departure,
-    GroupEventKind,
-    who,
-)
+from kgm.history.causes.verdict import RETURN_WITHIN_MS, Cause, Confidence, Departure, GroupEventKind, who
 from kgm.history.decode.framework_records import STREAMS
 from kgm.history.facts.advice import consumer_timeout_advice
 from kgm.history.facts.changes import change_row
@@ -124,6 +116,8 @@ class ConsumerGroupFacts:
         pending.broken |= not complete
         if pending.leaving and pending.leaving[-1].record.timestamp != record.timestamp:
             self._left()
+        if (named := getattr(key, "member_id", None)) is not None:
+            self._state.named(named, record)
         match key, value:
             case ConsumerGroupMetadataKey(), None:
                 self._removed(record)
@@ -135,6 +129,7 @@ class ConsumerGroupFacts:
                 self._member(record, member_id, metadata)
             case _, ConsumerGroupTargetAssignmentMetadataValue(assignment_epoch=epoch):
                 self._assigned(epoch)
+                self._lost(record, self._state.superseded())
                 self.assignments.planned(record, epoch)
             case ConsumerGroupTargetAssignmentMemberKey(member_id=name), (TargetValue() | None) as target:
                 self.assignments.target(name, target)
@@ -159,19 +154,8 @@ class ConsumerGroupFacts:
 
     def _member(self, record: GroupRecord, member_id: str, value: ConsumerGroupMemberMetadataValue) -> None:
         old = self._state.members.get(member_id)
-        classic = value.classic_member_metadata
-        is_listed_again = self._state.put_in_map(record, old, is_classic=classic is not None)
-        new = LoggedMember(
-            instance_id=value.instance_id, client_id=value.client_id, client_host=value.client_host,
-            rack_id=value.rack_id, topics=sorted(value.subscribed_topic_names or ()),
-            regex=value.subscribed_topic_regex or "", server_assignor=value.server_assignor,
-            rebalance_timeout_ms=value.rebalance_timeout_ms, heard_at=record.timestamp,
-            classic_session_ms=None if classic is None else classic.session_timeout_ms,
-            away_since=None if old is None else old.away_since,
-            unrevoked_since=None if old is None else old.unrevoked_since,
-            listed_offset=record.offset if old is None else old.listed_offset,
-            topics_before=None if old is None else old.topics,
-        )  # fmt: skip
+        new = LoggedMember.of(record, value, old)
+        is_listed_again = self._state.put_in_map(record, old, is_classic=new.classic_session_ms is not None)
         self._state.members[member_id] = new
         if is_listed_again:
             self.assignments.listed_again(record, member_id)
@@ -203,6 +187,22 @@ class ConsumerGroupFacts:
             )  # fmt: skip
             ownership.gone(member_id, record, state.generation)
         state.forget(member_id)
+
+    def _lost(self, record: GroupRecord, member_ids: Sequence[str]) -> None:
+        """Members are no longer there, as this record shows; the records that deleted theirs are missing."""
+        state = self._state
+        for member_id in member_ids:
+            member, current = state.members.pop(member_id), state.current.get(member_id)
+            change = replace(self._change(record, ChangeKind.LEFT, member_id, member), complete=False)
+            self._put_change(record, change, None, member, 0 if current is None else len(current.owned()))
+            tenure = self.tenures.open.get(change.identity)
+            if tenure is not None and tenure.member_id == member_id:  # no other has the instance id by now
+                self.tenures.end(
+                    change.identity, record.offset, record.timestamp, state.generation, cause=Cause.UNKNOWN.value,
+                    confidence=Confidence.UNKNOWN.value,
+                )  # fmt: skip
+            self.assignments.ownership.gone(member_id, record, state.generation)
+            state.forget(member_id)
 
     def _left(self) -> None:
         """No other member took over the instance ids of the members that are leaving."""
@@ -341,6 +341,8 @@ class ConsumerGroupFacts:
         self._left()
         group, pending = self._state.group, self._state.pending
         old, new, hashes = group.epoch, value.epoch, group.next_hashes(value.metadata_hash)
+        if old is not None and new < old:  # a new group with this id
+            self._lost(record, self._state.unconfirmed)
         group.epoch = new
         new_members = pending.joined if group.whole else pending.joined_at(record.timestamp)
         joined = [self._change(at, ChangeKind.JOINED, name, member) for name, at, member in new_members]
@@ -356,7 +358,7 @@ class ConsumerGroupFacts:
         if not self._state.members:  # as far as the log shows, nobody is left to whom something is assigned
             self._assigned(new)
         self.assignments.epochs.raised(
-            record, value.epoch, value.metadata_hash, len(self._state.members), complete=group.whole
+            record, value.epoch, value.metadata_hash, self._state.member_count, complete=group.whole
         )
 
     def _epoch(
@@ -396,13 +398,14 @@ class ConsumerGroupFacts:
         )  # fmt: skip
         row = epoch_row(
             record, verdict, (old, self._state.generation), complete=self._complete,
-            members=len(self._state.members), joined=len(joined), left=len(left),
+            members=self._state.member_count, joined=len(joined), left=len(left),
         )  # fmt: skip
         if not row.complete:  # the target assignment of the epochs before it may be among the missing records
             self._assigned(old)
         self.recent.raised(row)
         self._restarted(record, back, row)
-        self.days.add_members(record.timestamp, len(self._state.members))
+        if row.members_after is not None:
+            self.days.add_members(record.timestamp, row.members_after)
 
     def _assigned(self, epoch: int) -> None:
         """The epochs until this one have their assignment, which is one rebalance."""
@@ -454,12 +457,8 @@ class ConsumerGroupFacts:
         for gone in self._state.pending.left:
             member, at = gone.member, gone.record.timestamp
             change = self._change(gone.record, ChangeKind.LEFT, gone.member_id, member)
-            low, high = max(gone.last_commit or 0, member.heard_at), at
             cause = self._how(gone, change).cause
-            if member.away_since is not None:
-                low = high = member.away_since
-            elif gone.session is not None and not gone.session.may_differ and cause is Cause.SESSION_EXPIRY:
-                high = max(at - gone.session.ms + CONSUMER_HEARTBEAT_MS, low)
+            low, high = gone.down(cause)
             self.restarts.gone(change.member, at=at, offset=record.offset, down_min=low, down_max=high, cause=cause)
         self.restarts.forget(record.timestamp)
         self._state.pending = PendingChanges()

@@ -6,12 +6,12 @@ import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
+from typing import Protocol, Self
 
 from kgm.clients.recognition import recognise_by_ids
 from kgm.history.causes.consumer_causes import NO_TOPICS, ConsumerAbsence
-from kgm.history.causes.session_timeouts import SessionEvidence, SessionTimeout
-from kgm.history.causes.verdict import MissingMember
+from kgm.history.causes.session_timeouts import CONSUMER_HEARTBEAT_MS, SessionEvidence, SessionTimeout
+from kgm.history.causes.verdict import Cause, MissingMember
 from kgm.history.facts.commit_windows import Times
 from kgm.history.facts.daily_totals import DayTotals
 from kgm.history.reconstruct.broker_member_map import BrokerMemberMap
@@ -22,6 +22,7 @@ from kgm.history.state_json import json_name
 from kgm.model.snapshot import AWAY_EPOCH
 from kgm.protocol.struct import Message
 from kgm.records.member_states import MemberState, member_state
+from kgm.records.messages.consumer_group_member_metadata_value import ConsumerGroupMemberMetadataValue
 from kgm.records.messages.consumer_group_partition_metadata_key import ConsumerGroupPartitionMetadataKey
 from kgm.records.messages.consumer_group_partition_metadata_value import ConsumerGroupPartitionMetadataValue
 
@@ -68,7 +69,8 @@ class LoggedMember:
     """A member according to its own record. classic_session_ms: the session timeout of a member that uses the classic
     protocol, None for other members; heard_at: the time of its last record; away_since, unrevoked_since: since when it
     has been away, or has had partitions to revoke. listed_offset: the record with which it joined, None for a member
-    that an older kgm stored; topics_before: of its record before this one, None if there was none."""
+    that an older kgm stored; topics_before: of its record before this one, None if there was none; named_offset: the
+    last record of any kind that names it."""
 
     instance_id: str | None = field(metadata=json_name("instance"))
     client_id: str
@@ -84,11 +86,28 @@ class LoggedMember:
     unrevoked_since: int | None = field(metadata=json_name("unrevoked"))
     listed_offset: int | None = field(default=None, metadata=json_name("listed"))
     topics_before: list[str] | None = field(default=None, metadata=json_name("before"))
+    named_offset: int | None = field(default=None, metadata=json_name("named"))
 
     @property
     def old_topics(self) -> frozenset[str] | None:
         """`topics_before` as a set."""
         return None if self.topics_before is None else frozenset(self.topics_before)
+
+    @classmethod
+    def of(cls, record: GroupRecord, value: ConsumerGroupMemberMetadataValue, old: Self | None) -> Self:
+        """The member with its new record. old: with the one before, None if it joined."""
+        classic = value.classic_member_metadata
+        return cls(
+            instance_id=value.instance_id, client_id=value.client_id, client_host=value.client_host,
+            rack_id=value.rack_id, topics=sorted(value.subscribed_topic_names or ()),
+            regex=value.subscribed_topic_regex or "", server_assignor=value.server_assignor,
+            rebalance_timeout_ms=value.rebalance_timeout_ms, heard_at=record.timestamp,
+            classic_session_ms=None if classic is None else classic.session_timeout_ms,
+            away_since=None if old is None else old.away_since,
+            unrevoked_since=None if old is None else old.unrevoked_since,
+            listed_offset=record.offset if old is None else old.listed_offset,
+            topics_before=None if old is None else old.topics, named_offset=record.offset,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,6 +150,15 @@ class LeavingMember:
             away=member.away_since, heard=member.heard_at, unrevoked=member.unrevoked_since, together=self.together,
             led_since=self.led_since,
         )  # fmt: skip
+
+    def down(self, cause: Cause) -> tuple[int, int]:
+        """When it stopped, at the earliest and at the latest. cause: why its records were deleted."""
+        if self.member.away_since is not None:
+            return self.member.away_since, self.member.away_since
+        low, high = max(self.last_commit or 0, self.member.heard_at), self.record.timestamp
+        if self.session is not None and not self.session.may_differ and cause is Cause.SESSION_EXPIRY:
+            high = max(high - self.session.ms + CONSUMER_HEARTBEAT_MS, low)
+        return low, high
 
     def missing(self, change: MemberChange) -> MissingMember:
         """The member in the form that a verdict needs. change: its departure."""
@@ -185,7 +213,8 @@ class EpochState:
     of the topics that brokers before 4.1 write. assigned_epoch: of the last target assignment. lagging: the members
     that do not yet have what that gives them. whole: no record is missing since the group was created. heard_at: the
     time of the last record. listing: None in a group that an older kgm stored. leader_epoch: of the last record that
-    has one; led_since: the time of the first record with another one than before it, 0 if there was none."""
+    has one; led_since: the time of the first record with another one than before it, 0 if there was none.
+    resumed_offset: the first record after the last gap, None if there was none."""
 
     epoch: int | None = None
     metadata_hash: int | None = field(default=None, metadata=json_name("hash"))
@@ -197,6 +226,7 @@ class EpochState:
     listing: BrokerMemberMap | None = None
     leader_epoch: int | None = None
     led_since: int = 0
+    resumed_offset: int | None = field(default=None, metadata=json_name("resumed"))
 
     def heard(self, record: GroupRecord, *, complete: bool) -> bool:
         """The next record of the group. complete: no offset is missing since the previous one. Returns whether another
@@ -207,7 +237,7 @@ class EpochState:
             self.led_since = record.timestamp
         self.leader_epoch = self.leader_epoch if record.leader_epoch is None else record.leader_epoch
         if not complete:
-            self.whole, self.listing = False, None
+            self.whole, self.listing, self.resumed_offset = False, None, record.offset
         if self.listing is not None:
             self.listing.led_by(record.leader_epoch)
         return is_moved
@@ -266,6 +296,41 @@ class ConsumerGroupState:
     def generation(self) -> int:
         """The group's epoch, 0 before its first one."""
         return 0 if self.group.epoch is None else self.group.epoch
+
+    @property
+    def unconfirmed(self) -> list[str]:
+        """The members that no record names since the last gap. They may have left in it: the cleaner removes tombstones
+        too, so that a log that was read before and after that shows the members, and not that they left."""
+        resumed = self.group.resumed_offset
+        if resumed is None:
+            return []
+        return [name for name, one in self.members.items() if one.named_offset is None or one.named_offset < resumed]
+
+    @property
+    def member_count(self) -> int | None:
+        """How many members the group has; None if it is not known of each whether it is still there."""
+        return None if self.unconfirmed else len(self.members)
+
+    def named(self, member_id: str, record: GroupRecord) -> None:
+        """A record names a member."""
+        member = self.members.get(member_id)
+        if member is not None:
+            member.named_offset = record.offset
+
+    def superseded(self) -> list[str]:
+        """The unconfirmed members that the target assignment, now complete, shows to be gone: another member is to have
+        a partition of theirs, or has their instance id. If such a member were still there, its own target assignment
+        would have changed, and a newer record would name it."""
+        unconfirmed = set(self.unconfirmed)
+        if not unconfirmed:
+            return []
+        instances = {one.instance_id for name, one in self.members.items() if name not in unconfirmed} - {None}
+        taken = {place for name, places in self.target.items() if name not in unconfirmed for place in places}
+        return [
+            name
+            for name, one in self.members.items()
+            if name in unconfirmed and (one.instance_id in instances or not taken.isdisjoint(self.target.get(name, ())))
+        ]
 
     def put_in_map(self, record: GroupRecord, old: LoggedMember | None, *, is_classic: bool) -> bool:
         """The broker puts a member into its map, in place of `old`. Returns whether it now lists the members in another

@@ -107,7 +107,7 @@ class OffsetChange:
 class HeldOffset:
     """A committed offset that still exists at the end. expires_ms: when it expires if nothing changes; None if it does
     not expire, or if that is unknown; rule: the reason in words; lost: how many records the log no longer has that the
-    group has not read, None if unknown."""
+    group has not read, None if unknown. confirmed: False if the record that deleted it may be missing."""
 
     topic: str
     topic_partition: int
@@ -116,12 +116,18 @@ class HeldOffset:
     expires_ms: int | None
     rule: str
     lost: int | None
+    confirmed: bool = True
 
 
 class OffsetFold:
-    """Goes through the commits of a group. moments, owners: of the same group, for the whole time."""
+    """Goes through the commits of a group. moments, owners: of the same group, for the whole time. unconfirmed_until:
+    as in `HistoryOrigin`."""
 
-    def __init__(self, moments: Iterable[GroupMoment], owners: Iterable[OwnerRow], view: BrokerView) -> None:
+    def __init__(
+        self, moments: Iterable[GroupMoment], owners: Iterable[OwnerRow], view: BrokerView, *,
+        unconfirmed_until: Mapping[int, int] | None = None,
+    ) -> None:  # fmt: skip
+        self._unconfirmed_until = unconfirmed_until or {}
         self._moments = sorted(moments, key=_offset)
         self._first_members = next((one.offset for one in self._moments if one.members), None)
         self._deleted_ms = {one.timestamp for one in self._moments if one.members is None}
@@ -285,9 +291,15 @@ class OffsetFold:
         return HeldOffset(
             topic=row.topic, topic_partition=row.topic_partition, committed=committed, committed_ms=row.timestamp,
             expires_ms=expires_ms, rule=rule, lost=None if start is None else max(start - committed, 0),
+            confirmed=self._is_confirmed(row),
         )  # fmt: skip
 
+    def _is_confirmed(self, row: CommitRow) -> bool:
+        return row.offset >= self._unconfirmed_until.get(row.partition, 0)
+
     def _expiry(self, row: CommitRow) -> tuple[int | None, str]:
+        if not self._is_confirmed(row):
+            return None, "it may be gone: compaction has removed later records"
         asked_ms, retention_ms = _asked_expiry(row), self._view.retention_ms
         if asked_ms is not None:
             return asked_ms, "the time that the commit asked for"

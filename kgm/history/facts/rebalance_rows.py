@@ -69,17 +69,18 @@ class RecentRebalances:
 
 
 def epoch_row(
-    record: GroupRecord, verdict: Verdict, epochs: tuple[int, int], *, complete: bool, members: int, joined: int,
-    left: int,
+    record: GroupRecord, verdict: Verdict, epochs: tuple[int, int], *, complete: bool, members: int | None,
+    joined: int, left: int,
 ) -> RebalanceRow:  # fmt: skip
-    """A group with epochs before its next target assignment. epochs: before and after; members: how many it has after;
-    joined, left: how many came and went."""
+    """A group with epochs before its next target assignment. epochs: before and after; members: how many it has after,
+    None if not known; joined, left: how many came and went."""
     return RebalanceRow(
         **record.columns, from_generation=epochs[0], to_generation=epochs[1], lost_rounds=0 if complete else None,
         moved=0, kept=0, complete=complete, cause=verdict.cause.value, confidence=verdict.confidence.value,
         also=tuple(each.value for each in verdict.also), who=verdict.who, evidence=verdict.evidence, source="log",
         inferred_cause=verdict.cause.value, inferred_confidence=verdict.confidence.value,
-        members_before=members - joined + left, members_after=members, joined=joined, left=left, replaced=0,
+        members_before=None if members is None else members - joined + left, members_after=members, joined=joined,
+        left=left, replaced=0,
         unowned_ms=0, stopped_partition_ms_min=0, stopped_partition_ms_max=0,
     )  # fmt: skip
 

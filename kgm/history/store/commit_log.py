@@ -12,7 +12,7 @@ Two writers that did not see each other may both have taken a record. Kafka's re
 readers drop the duplicate (`each_once`)."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -41,6 +41,17 @@ class Span:
 
 #: By partition.
 Spans = dict[int, Span]
+
+
+def unconfirmed_until(spans: Iterable[Span]) -> int:
+    """The end (exclusive) of the records of a partition that were read before later ones went missing; 0 if there are
+    none. spans: of the partition in every file; what one file holds was read at once."""
+    found = end = 0
+    for span in sorted(spans, key=lambda each: each.first):
+        if span.first > end or span.last - span.first >= span.records:
+            found = end
+        end = max(end, span.last + 1)
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -60,6 +60,8 @@ class _Tenure(TableRow):
     group_type: str
     member_id: str
     session_timeout_ms: int | None
+    from_offset: int
+    to_timestamp: int | None
 
 
 def consumer_groups(tables: Tables, wanted: RowFilter) -> Iterator[tuple[GroupSnapshot, str | None]]:
@@ -77,12 +79,15 @@ def consumer_groups(tables: Tables, wanted: RowFilter) -> Iterator[tuple[GroupSn
         if row.group_type == "consumer" and row.event in _ENDS
     }
     members: dict[_GroupKey, list[MemberStateRow]] = defaultdict(list)
+    rows = sorted(tables.rows(_Tenure, wanted), key=attrgetter("from_offset"))
+    tenures = {(row.partition, row.group_id, row.member_id): row for row in rows if row.group_type == "consumer"}
     for member in _last(MemberStateRow, tables.table(MemberStateRow.table, wanted), "member_id"):
-        if member.state != LoggedMemberState.GONE.value:
+        tenure = tenures.get((member.partition, member.group_id, member.member_id))
+        if member.state != LoggedMemberState.GONE.value and not _has_ended(tenure, wanted.until_ms):
             members[member.partition, member.group_id].append(member)
     sessions = {
         (row.partition, row.group_id, row.member_id): row.session_timeout_ms
-        for row in tables.rows(_Tenure, wanted)
+        for row in rows
         if row.group_type == "consumer" and (row.session_timeout_ms or 0) > 0
     }
     topics = sorted(tables.rows(TopicRow, RowFilter()), key=attrgetter("offset"))
@@ -95,6 +100,12 @@ def consumer_groups(tables: Tables, wanted: RowFilter) -> Iterator[tuple[GroupSn
             # Set by the broker or for the group: one for all members, and given, asked of the broker, or inferred.
             known = {sessions.get((*key, each.member_id)) for each in members[key]}
             yield replace(snapshot, session_timeout_ms=known.pop() if len(known) == 1 else None), unplayable
+
+
+def _has_ended(tenure: _Tenure | None, until_ms: int | None) -> bool:
+    """Whether a member is known to be gone by then, even if the records that deleted it are missing."""
+    at = None if tenure is None else tenure.to_timestamp
+    return at is not None and (until_ms is None or at < until_ms)
 
 
 def _assigned_epochs(epochs: Sequence[_Epoch], until_ms: int | None) -> dict[_GroupKey, int]:

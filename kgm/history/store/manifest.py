@@ -21,10 +21,13 @@ _TRIES = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionProgress:
-    """How far a partition was built: up to which offset (exclusive), and from how many records."""
+    """How far a partition was built: up to which offset (exclusive), and from how many records. unconfirmed_until: the
+    records before this offset were read before later ones went missing, which may be what deleted theirs; see
+    `HistoryOrigin`."""
 
     next_offset: int
     records: int
+    unconfirmed_until: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +52,7 @@ class Manifest:
             "schema_version": self.schema_version, "rows": dict(self.rows),
             "built_up_to": {str(number): built.next_offset for number, built in by_number},
             "records": {str(number): built.records for number, built in by_number},
+            "unconfirmed_until": {str(number): built.unconfirmed_until for number, built in by_number},
         }  # fmt: skip
         if self.files is not None:
             content["files"] = {name: dict(files) for name, files in self.files.items()}
@@ -107,6 +111,7 @@ class _Content(_Version):
     files: dict[str, dict[str, _Count]] | None = None
     built_up_to: dict[_Count, _Count] = {}
     records: dict[_Count, _Count] = {}
+    unconfirmed_until: dict[_Count, _Count] = {}
 
 
 def _decoded(data: bytes, file: Place, directory: Place) -> Manifest:
@@ -123,7 +128,10 @@ def _decoded(data: bytes, file: Place, directory: Place) -> Manifest:
         number=content.number, format=content.format, cluster=content.cluster, schema_version=version,
         rows=content.rows, files=content.files,
         partitions={
-            number: PartitionProgress(next_offset=offset, records=content.records.get(number, 0))
+            number: PartitionProgress(
+                next_offset=offset, records=content.records.get(number, 0),
+                unconfirmed_until=content.unconfirmed_until.get(number, 0),
+            )
             for number, offset in content.built_up_to.items()
         },
     )  # fmt: skip

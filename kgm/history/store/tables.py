@@ -36,12 +36,17 @@ _FILE = re.compile(r"p(\d{5})-")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryOrigin:
     """Where a history is from. cluster: its id; source: what was read; last_ms: the time of the last record; damages:
-    where segments could not be read. None, or empty, if not known."""
+    where segments could not be read. None, or empty, if not known.
+
+    unconfirmed_until: by partition, an offset up to which records were read before later ones went missing. A log that
+    is read once shows of each key the last record: the cleaner removes a tombstone after what it deletes. But what was
+    read earlier may have been deleted since, by a tombstone that was gone when the rest was read."""
 
     cluster: str | None = None
     source: str | None = None
     last_ms: int | None = None
     damages: tuple[Damage, ...] = ()
+    unconfirmed_until: Mapping[int, int] = field(default_factory=dict)
 
 
 class Tables(Protocol):
@@ -81,7 +86,9 @@ class BuiltStore:
 
     @property
     def origin(self) -> HistoryOrigin:
-        return HistoryOrigin(cluster=self.manifest.cluster)
+        partitions = self.manifest.partitions.items()
+        limits = {number: built.unconfirmed_until for number, built in partitions if built.unconfirmed_until}
+        return HistoryOrigin(cluster=self.manifest.cluster, unconfirmed_until=limits)
 
     def table(self, name: str, wanted: RowFilter, columns: Sequence[str] | None = None) -> pa.Table:
         every = schema.TABLES[name]

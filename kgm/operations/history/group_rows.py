@@ -8,6 +8,7 @@ from typing import Protocol, TypeVar
 
 from kgm.history.rows import AlarmRow, AnyRow, EventRow, OwnerRow, RebalanceRow, TenureRow, TimeoutAdviceRow
 from kgm.operations.history.source import History
+from kgm.operations.history.unconfirmed import unconfirmed_members
 from kgm.text.names import NaturalKey, natural
 
 
@@ -26,11 +27,13 @@ def matching(rows: Iterable[GroupRow], pattern: str | None) -> list[GroupRow]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TenuresAndEvents:
-    """Who was in a group and what happened to it. tenures: by identity, oldest first."""
+    """Who was in a group and what happened to it. tenures: by identity, oldest first. unconfirmed: the members at the
+    end that may have left, because records after theirs are missing."""
 
     tenures: tuple[TenureRow, ...]
     events: tuple[EventRow, ...]
     rebalances: tuple[RebalanceRow, ...]
+    unconfirmed: frozenset[str] = frozenset()
 
 
 def tenures_and_events(history: History, group_id: str) -> TenuresAndEvents:
@@ -38,7 +41,7 @@ def tenures_and_events(history: History, group_id: str) -> TenuresAndEvents:
     tenures = sorted(history.rows(TenureRow, group_id), key=lambda row: (natural(row.seat or ""), row.from_offset))
     rows = TenuresAndEvents(
         tenures=tuple(tenures), events=tuple(history.rows(EventRow, group_id)),
-        rebalances=tuple(history.rebalances(group_id)),
+        rebalances=tuple(history.rebalances(group_id)), unconfirmed=unconfirmed_members(history, group_id),
     )  # fmt: skip
     if not rows.tenures and not rows.rebalances and not rows.events:
         history.require_group(group_id)

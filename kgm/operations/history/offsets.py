@@ -36,7 +36,8 @@ def offset_history(
     if not commits:
         history.require_group(group_id)
     owners = history.owners(history.all_times(group_id))
-    fold = OffsetFold(_moments(history, group_id), owners, view)
+    limits = history.tables.origin.unconfirmed_until
+    fold = OffsetFold(_moments(history, group_id), owners, view, unconfirmed_until=limits)
     fold.feed(commits)
 
     def is_wanted(one: OffsetChange | HeldOffset) -> bool:
@@ -85,8 +86,10 @@ def _moments(history: History, group_id: str) -> Iterator[GroupMoment]:
             empty_ms=None if since is None or since < 0 else since, complete=bool(row.contiguous),
         )  # fmt: skip
     for epoch in history.tables.rows(GroupEpochRow, wanted):
+        if epoch.members is None:  # as before it, as far as it is known
+            continue
         yield GroupMoment(
-            offset=epoch.offset, timestamp=epoch.timestamp, members=epoch.members or 0, complete=epoch.complete
+            offset=epoch.offset, timestamp=epoch.timestamp, members=epoch.members, complete=epoch.complete
         )
     for event in history.tables.rows(EventRow, wanted):
         if event.event == GroupEventKind.REMOVED and event.group_type == "consumer":

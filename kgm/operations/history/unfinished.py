@@ -10,12 +10,13 @@ from typing import ClassVar
 
 from kgm.history.facts.consumer_state import LoggedMemberState
 from kgm.history.row_parts import TopicIdPartitions
-from kgm.history.rows import CommitRow, GroupEpochRow, MemberStateRow, TableRow
+from kgm.history.rows import CommitRow, GroupEpochRow, MemberStateRow, TableRow, TenureRow
 from kgm.model.assignment import Partitions
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.model.uuids import uuid_text
-from kgm.operations.groups.rebalance_wait import GenerationMember, RebalanceWait, rebalance_wait
+from kgm.operations.groups.rebalance_wait import GenerationMember, RebalanceWait, behind, rebalance_wait
 from kgm.operations.history.source import History
+from kgm.operations.history.unconfirmed import unconfirmed_members
 
 _LEFT = (LoggedMemberState.AWAY, LoggedMemberState.GONE)
 
@@ -29,15 +30,29 @@ class _Commit(TableRow):
     leader_epoch: int | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Tenure(TableRow):
+    """The columns of a tenure that show whether it has ended."""
+
+    table: ClassVar[str] = TenureRow.table
+    member_id: str
+    from_offset: int
+    to_offset: int | None
+
+
 def logged_wait(history: History, group_id: str) -> RebalanceWait | None:
-    """What the group is waiting for; None if all members reached its last epoch, or if it has no epochs."""
+    """What the group is waiting for; None if all members reached its last epoch, if it has no epochs, or if it is not
+    known whether those that are behind are still there."""
     rows = history.all_times(group_id)
     epochs = sorted(history.tables.rows(GroupEpochRow, rows), key=lambda row: row.offset)
     if not epochs or epochs[-1].settled_offset is not None:
         return None
     states = sorted(history.tables.rows(MemberStateRow, rows), key=lambda row: row.offset)
     latest = {row.member_id: row for row in states}
-    present = [row for row in latest.values() if row.state not in _LEFT]
+    gone = {row.member_id: row.to_offset is not None for row in sorted(history.tables.rows(_Tenure, rows), key=_from)}
+    there = [row for row in latest.values() if row.state not in _LEFT and not gone.get(row.member_id, False)]
+    unconfirmed = unconfirmed_members(history, group_id)
+    present = [row for row in there if row.member_id not in unconfirmed]
     if not present:
         return None
     names = history.topic_names()
@@ -52,6 +67,8 @@ def logged_wait(history: History, group_id: str) -> RebalanceWait | None:
     records: list[_Commit | GroupEpochRow | MemberStateRow] = [*commits, *epochs, *states]
     newest = max((row.leader_epoch for row in records if row.leader_epoch is not None), default=-1)
     began_ms = min((row.timestamp for row in records if row.leader_epoch == newest), default=None)
+    if len(present) < len(there) and not any(behind(group)):
+        return None
     return rebalance_wait(group, [_known(row, newest, began_ms) for row in present])
 
 
@@ -69,6 +86,10 @@ def _member(row: MemberStateRow, names: Mapping[bytes, str], epoch: int) -> Memb
 
 def _partitions(rows: Iterable[TopicIdPartitions] | None, names: Mapping[bytes, str]) -> Partitions:
     return {names.get(one.topic_id, f"id {uuid_text(one.topic_id)}"): one.partitions for one in rows or ()}
+
+
+def _from(row: _Tenure) -> int:
+    return row.from_offset
 
 
 def _known(row: MemberStateRow, newest: int, began_ms: int | None) -> GenerationMember:

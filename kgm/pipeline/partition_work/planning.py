@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 from kgm.history.causes.session_timeouts import GivenSessions
 from kgm.history.places.parquet import read_table
 from kgm.history.places.remote_path import Place
-from kgm.history.store.commit_log import Spans
+from kgm.history.store.commit_log import Spans, unconfirmed_until
 from kgm.history.store.manifest import Manifest, PartitionProgress
 from kgm.pipeline.options import BuildReport
 from kgm.pipeline.partition_work.derivation import BuiltPartition, Output, PartitionWork
@@ -43,7 +43,11 @@ def planned(
         mine = {path: each for path, each in of_file.items() if partition in each}
         end = max(each[partition].last + 1 for each in mine.values())
         records = sum(each[partition].records for each in mine.values())
-        progress[partition] = PartitionProgress(next_offset=end, records=records)
+        progress[partition] = PartitionProgress(
+            next_offset=end,
+            records=records,
+            unconfirmed_until=unconfirmed_until(each[partition] for each in mine.values()),
+        )
         known = before.partitions.get(partition) if before is not None else None
         if known is not None and (from_scratch or _came_late(mine, partition, known)):
             rebuilt.add(partition)

@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 from kgm.history.store.manifest import MANIFEST
 
 
-def write_store(path, tables, *, partitions=(), cluster="test-cluster", rows_in_group=100_000):
+def write_store(path, tables, *, partitions=(), cluster="test-cluster", rows_in_group=100_000, unconfirmed_until=None):
     """DIR/silver/NAME/p00000-b000001.parquet and so on: a file for each partition of which a table has rows."""
     for name, table in tables.items():
         layer, _, rest = name.partition("_")
@@ -20,6 +20,7 @@ def write_store(path, tables, *, partitions=(), cluster="test-cluster", rows_in_
     manifest = {
         "number": 1, "format": "parquet", "cluster": cluster, "schema_version": 1,
         "built_up_to": {str(number): 0 for number in partitions}, "records": {}, "rows": {},
+        "unconfirmed_until": {str(number): at for number, at in (unconfirmed_until or {}).items()},
     }  # fmt: skip
     (path / MANIFEST).write_text(json.dumps(manifest))
     return path

@@ -137,4 +137,5 @@ def _held(held: Sequence[HeldOffset]) -> list[Table]:
     lost = sum(one.lost or 0 for one in held)
     notes = [f"{many(lost, 'record')} below the start of the logs: deleted before the group read them"] if lost else []
     rows = ({**held_offset_json(one), "lost": one.lost or None} for one in held)
-    return [object_table(columns, rows, "committed now", notes)]
+    heading = "committed now" if all(one.confirmed for one in held) else "committed last, as far as it is known"
+    return [object_table(columns, rows, heading, notes)]

@@ -24,7 +24,8 @@ from kgm.cli.output.report import Cell, Column, Report, Table, emit
 from kgm.text.wording import in_words, many
 
 if TYPE_CHECKING:
-    from kgm.history.rows import EventRow, RebalanceRow, TenureRow
+    from kgm.history.rows import EventRow, RebalanceRow
+    from kgm.operations.history.group_rows import TenuresAndEvents
     from kgm.operations.history.source import History
 
 _SCHEMA = "kgm.history-timeline/v1"
@@ -56,13 +57,13 @@ def timeline(
     data = {
         "group_id": name, "window": window_json(history), "seats": seats,
         "events": [event_json(row) for row in answer.events],
-        "rebalances": [rebalance_json(row) for row in answer.rebalances],
+        "rebalances": [rebalance_json(row) for row in answer.rebalances], "unconfirmed": sorted(answer.unconfirmed),
     }  # fmt: skip
     emit(
         Report(
             schema=_SCHEMA,
             data=data,
-            tables=[_tenures(name, answer.tenures, history), _happened(happened)],
+            tables=[_tenures(name, answer, history), _happened(happened)],
             keys=_KEYS,
             names=list(dict.fromkeys(row.seat for row in answer.tenures)),
             items=seats,
@@ -72,7 +73,8 @@ def timeline(
     )
 
 
-def _tenures(group: str, tenures: Sequence[TenureRow], history: History) -> Table:
+def _tenures(group: str, answer: TenuresAndEvents, history: History) -> Table:
+    tenures = answer.tenures
     window = _, last = shown_window(tenures, history)
     columns = [
         Column(title="IDENTITY"), Column(title="MEMBER-ID", wide=True), Column(title="CLIENT-ID"), Column(title="HOST"),
@@ -87,10 +89,14 @@ def _tenures(group: str, tenures: Sequence[TenureRow], history: History) -> Tabl
         ]
         for row in tenures
     ]  # fmt: skip
-    here = sum(row.to_timestamp is None for row in tenures)
+    at_end = [row.member_id in answer.unconfirmed for row in tenures if row.to_timestamp is None]
+    here, unknown = at_end.count(False), at_end.count(True)
     identities = len({row.seat for row in tenures})
     identities_text = f"{identities} {'identity' if identities == 1 else 'identities'}"
     notes = [f"{many(len(tenures), 'member id')} of {identities_text}, {here} at the end"]
+    if unknown:
+        ids = many(unknown, "member id")
+        notes.append(f"{ids} may be gone: records after theirs are missing, and no later one shows that they are there")
     return Table(
         columns=columns, rows=rows, heading=f"{group}  members{span_text(tenures, window, history)}", notes=notes
     )

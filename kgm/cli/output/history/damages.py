@@ -30,10 +30,15 @@ def warn_of(damages: Iterable[Damage]) -> None:
 
 
 def warn_of_gaps(history: History, group_id: str | None = None, match: str | None = None) -> None:
-    """Write to stderr which groups have a gap in the requested time. group_id: only this one; match: only those whose
-    id matches the pattern."""
+    """Write to stderr which groups have a gap in the requested time. group_id: only this one, and also whether it is
+    known to exist; match: only those whose id matches the pattern."""
     from kgm.operations.history.gaps import incomplete_groups
+    from kgm.operations.history.unconfirmed import last_confirmed
 
+    last_ms = None if group_id is None else last_confirmed(history, group_id)
+    if group_id is not None and last_ms is not None:
+        which = f"nothing is known of group {typed(group_id)} since {at_text(last_ms)}"
+        Notices().warn(f"{which}: compaction has removed later records, so it may have been deleted")
     found = incomplete_groups(history, group_id, match)
     if not found:
         return

@@ -177,6 +177,7 @@ HELD_OFFSET: dict[str, Any] = {
     "expires": "str?",
     "rule": "str",
     "lost": "int?",
+    "confirmed": "bool",
 }
 CAPTURED = {"records": "int", "repeated": "int", "batches": "int"}
 PARTITION: dict[str, Any] = {
@@ -274,6 +275,7 @@ CONTRACTS: dict[str, dict[str, Any]] = {
         "group_id": "str",
         "window": _WINDOW,
         "seats": [SEAT],
+        "unconfirmed": ["str"],
         "events": [EVENT],
         "rebalances": [REBALANCE],
     },

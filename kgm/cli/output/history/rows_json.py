@@ -127,7 +127,7 @@ def offset_change_json(one: OffsetChange) -> Json:
 
 def held_offset_json(one: HeldOffset) -> Json:
     """An existing committed offset. lost: unread records before the start of the log; null if that was not asked
-    for."""
+    for. confirmed: false if compaction may have removed the record that deleted it."""
     own = {"partition": one.topic_partition, "at": at(one.committed_ms), "expires": at(one.expires_ms)}
     return as_json(one, forms.HELD_OFFSET, own)
 
