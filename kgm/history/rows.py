@@ -252,9 +252,10 @@ class TopicRow(TableRow):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupEpochRow(_RecordRow):
-    """An epoch of a group of the consumer protocol (KIP-848): the record that raised it, the target assignment of this
-    or a later epoch that followed it (`assigned_`), and the record at which all members had that (`settled_`); both are
-    null until then."""
+    """An epoch of a group of the consumer protocol (KIP-848), or of a streams or share group: the record that raised
+    it, the target assignment of this or a later epoch that followed it (`assigned_`), and the record at which all
+    members had that (`settled_`); both are null until then. members: null if some may have left with records that are
+    missing. group_type: null in an older store, which has consumer groups only."""
 
     table: ClassVar[str] = "silver_group_epoch"
     epoch: Int32
@@ -266,6 +267,7 @@ class GroupEpochRow(_RecordRow):
     settled_timestamp: int | None = None
     members: Int32 | None = None
     complete: bool
+    group_type: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

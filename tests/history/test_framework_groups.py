@@ -10,7 +10,7 @@ import pytest
 
 from kgm.history.carry import Carry
 from kgm.history.derive import derive
-from kgm.history.rows import GroupEpochRow, MemberStateRow, OwnerRow, RebalanceRow, TimeoutAdviceRow
+from kgm.history.rows import MemberStateRow, OwnerRow, RebalanceRow, TimeoutAdviceRow
 from kgm.history.schema import RAW
 from kgm.history.store.final_state import final_groups
 from kgm.history.store.query import RowFilter
@@ -232,7 +232,7 @@ def test_they_are_in_the_history(group, raw):
 def test_they_are_not_simulated_nor_advised(raw):
     tables = told(raw)
     assert list(final_groups(tables, RowFilter())) == []
-    for cls in (GroupEpochRow, MemberStateRow, TimeoutAdviceRow):
+    for cls in (MemberStateRow, TimeoutAdviceRow):
         assert not tables.rows(cls, RowFilter())
 
 

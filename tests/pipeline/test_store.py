@@ -124,6 +124,24 @@ def test_batches_are_as_large_as_asked_for_and_none_is_read_twice(store, log):
 
 
 @on_each
+def test_a_build_says_what_was_captured_before_records_went_missing(store, log):
+    source, grow = log
+    capture(store, source, once=True)
+    grow(50)
+    path = source.path / "__consumer_offsets-0" / f"{0:020}.log"
+    data, at = path.read_bytes(), 0
+    while int.from_bytes(data[at : at + 8]) < 100:
+        at += 12 + int.from_bytes(data[at + 8 : at + 12])
+    removed = 12 + int.from_bytes(data[at + 8 : at + 12])
+    path.write_bytes(data[:at] + data[at + removed :])  # the batch of offsets 100 to 104
+    build(store, source=source)
+    assert open_store(store).origin.unconfirmed_until == {0: 100}
+    grow(50)
+    build(store, source=source)
+    assert open_store(store).origin.unconfirmed_until == {0: 100}
+
+
+@on_each
 def test_sources_may_overlap(store, log, tmp_path):
     source, grow = log
     capture(store, source, once=True)

@@ -1,5 +1,6 @@
-"""The epochs of a group of the consumer protocol: rows of `silver_group_epoch`, from the record that raised an epoch to
-the target assignment for it, and to the time when every member has what that gives it."""
+"""The epochs of a group of the consumer protocol, or of a streams or share group: rows of `silver_group_epoch`, from
+the record that raised an epoch to the target assignment for it, and to the time when every member has what that gives
+it."""
 
 from dataclasses import replace
 
@@ -21,9 +22,7 @@ class GroupEpochs:
     ) -> None:
         """Add a record of the group's epoch. members: None if not known."""
         row = GroupEpochRow(
-            partition=record.partition, offset=record.offset, timestamp=record.timestamp,
-            leader_epoch=record.leader_epoch, group_id=record.group_id, epoch=epoch, metadata_hash=metadata_hash,
-            members=members, complete=complete,
+            **record.columns, epoch=epoch, metadata_hash=metadata_hash, members=members, complete=complete,
         )  # fmt: skip
         self.rows.put(row)
         self.recent = [*self.recent[-_KEPT:], row]

@@ -42,7 +42,7 @@ from kgm.history.facts.tenures import Tenures
 from kgm.history.reconstruct.classic_snapshots import ChangeKind, MemberChange, SnapshotMember
 from kgm.history.row_parts import GroupKey, GroupRecord, Involvement, Who
 from kgm.history.row_tables import RowCollector
-from kgm.history.rows import EventRow, GroupEpochRow, MemberStateRow, RebalanceRow, TenureRow
+from kgm.history.rows import EventRow, MemberStateRow, RebalanceRow, TenureRow
 from kgm.protocol.struct import Message
 from kgm.records.messages.consumer_group_current_member_assignment_key import ConsumerGroupCurrentMemberAssignmentKey
 from kgm.records.messages.consumer_group_current_member_assignment_value import (
@@ -80,7 +80,7 @@ class ConsumerGroupFacts:
     ) -> None:  # fmt: skip
         self.is_consumer = group_type == CONSUMER
         # A group that has these rows is assumed to be one that can be simulated.
-        rows = rows if self.is_consumer else rows.without(GroupEpochRow, MemberStateRow)
+        rows = rows if self.is_consumer else rows.without(MemberStateRow)
         self.rows, self.restarts = rows, restarts
         self._session_of_group = session_of_group
         self.group = GroupKey(partition=partition, group_id=group_id, group_type=group_type)

@@ -39,6 +39,7 @@ class _Epoch(TableRow):
     epoch: int
     assignment_epoch: int | None
     assigned_timestamp: int | None
+    group_type: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +67,7 @@ class _Tenure(TableRow):
 
 def consumer_groups(tables: Tables, wanted: RowFilter) -> Iterator[tuple[GroupSnapshot, str | None]]:
     """Each group, by id, and why it cannot be simulated; None if no reason is known."""
-    every = tables.rows(_Epoch, wanted)
+    every = [row for row in tables.rows(_Epoch, wanted) if row.group_type in (None, "consumer")]
     if not every:
         return
     epochs: dict[_GroupKey, _Epoch] = {}

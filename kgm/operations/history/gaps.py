@@ -1,8 +1,7 @@
 """Which groups of a history have a gap: compaction removed records, so rebalances may be missing that have no row.
 
 A rebalance has a row only if records from before it are left. Where a group has none after a gap, no row says that
-anything is missing, so each record says it itself: see `SnapshotRow.contiguous`, `GroupEpochRow.complete` and
-`TenureRow.known_from`."""
+anything is missing, so each record says it itself: see `SnapshotRow.contiguous` and `GroupEpochRow.complete`."""
 
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator
@@ -13,9 +12,6 @@ from typing import ClassVar
 
 from kgm.history.rows import TableRow
 from kgm.operations.history.source import History
-
-#: Group types whose epochs are in no table.
-_WITHOUT_EPOCHS = frozenset({"streams", "share"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,19 +39,8 @@ class _Epoch(_GroupRecord):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Rebalance(_GroupRecord):
     table: ClassVar[str] = "gold_rebalance"
-    group_type: str
     from_generation: int
     complete: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Tenure(TableRow):
-    table: ClassVar[str] = "silver_seat"
-    group_id: str
-    group_type: str
-    from_offset: int
-    from_timestamp: int
-    known_from: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +82,6 @@ def _gaps(history: History, group_id: str | None) -> Iterator[_Gap]:
             for row in history.tables.rows(_Snapshot, wanted)
         ),
         *_epoch_steps(history.tables.rows(_Epoch, wanted), rebalances),
-        *((row, row.complete) for row in rebalances if row.group_type in _WITHOUT_EPOCHS),
     ]
     by_group: dict[str, list[tuple[_GroupRecord, bool]]] = {}
     for row, is_known in steps:
@@ -109,7 +93,6 @@ def _gaps(history: History, group_id: str | None) -> Iterator[_Gap]:
         for (before, _), (row, is_known) in pairwise(ordered):
             if not is_known:
                 yield _Gap(group_id=name, before=before.timestamp, after=row.timestamp)
-    yield from _before_tenures(history, group_id)
     yield from _before_tombstones(history, group_id, by_group)
 
 
@@ -133,18 +116,6 @@ def _epoch_steps(epochs: Iterable[_Epoch], rebalances: Iterable[_Rebalance]) -> 
         else:  # a gap in a rebalance is before its first epoch that is left
             yield row, row.complete or part.complete or (row.group_id, part.offset) in begun
             begun.add((row.group_id, part.offset))
-
-
-def _before_tenures(history: History, group_id: str | None) -> Iterator[_Gap]:
-    """The gaps before everything that is left of a group without a table of epochs."""
-    first: dict[str, _Tenure] = {}
-    for row in history.tables.rows(_Tenure, history.all_times(group_id)):
-        if row.group_type in _WITHOUT_EPOCHS:
-            known = first.get(row.group_id)
-            first[row.group_id] = row if known is None or row.from_offset < known.from_offset else known
-    for name, row in first.items():
-        if not row.known_from:
-            yield _Gap(group_id=name, before=None, after=row.from_timestamp)
 
 
 def _before_tombstones(history: History, group_id: str | None, with_epochs: Collection[str]) -> Iterator[_Gap]:

@@ -86,7 +86,7 @@ def _moments(history: History, group_id: str) -> Iterator[GroupMoment]:
             empty_ms=None if since is None or since < 0 else since, complete=bool(row.contiguous),
         )  # fmt: skip
     for epoch in history.tables.rows(GroupEpochRow, wanted):
-        if epoch.members is None:  # as before it, as far as it is known
+        if epoch.members is None or epoch.group_type not in (None, "consumer"):  # not known: as before it
             continue
         yield GroupMoment(
             offset=epoch.offset, timestamp=epoch.timestamp, members=epoch.members, complete=epoch.complete

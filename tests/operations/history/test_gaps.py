@@ -12,6 +12,9 @@ from kgm.history.verify import verify
 from kgm.operations.history.explanation import explain_group
 from kgm.operations.history.gaps import incomplete_groups
 from kgm.operations.history.source import History, HistorySource
+from kgm.records.record import decode_record
+from kgm.records.record_types import RecordType
+from tests.history.test_framework_groups import share_log, streams_log
 from tests.history.truth.consumer_lives import ConsumerWorld
 from tests.history.truth.lives import GROUP, World
 from tests.records.real_logs import DATA
@@ -60,6 +63,22 @@ def test_a_gap_that_no_rebalance_follows_is_found(log):
     assert explain_group(opened(raw), GROUP).complete is False
     assert incomplete_groups(opened(raw, since_ms=group.complete_since + 1)) == {}
     assert incomplete_groups(opened(raw), match="other*") == {}
+
+
+@pytest.mark.parametrize(
+    ("group_id", "raw", "kind"),
+    [("app", streams_log(), RecordType.STREAMS_GROUP_METADATA), ("s", share_log(), RecordType.SHARE_GROUP_METADATA)],
+    ids=["streams", "share"],
+)
+def test_a_group_of_another_type_is_complete_from_its_last_gap_on(group_id, raw, kind):
+    """Of its epochs, only the record of the last one is left, which is much later than that of its first member."""
+    assert incomplete_groups(opened(raw)) == {}
+    left = compacted(raw)
+    (epoch,) = (row for row in left.to_pylist() if kind == decode_record(row["key"], row["value"]).key.API_KEY)
+    history = opened(left)
+    assert history.rebalances(group_id) == []
+    assert incomplete_groups(history) == {group_id: epoch["timestamp"]}
+    assert incomplete_groups(opened(left, since_ms=epoch["timestamp"] + 1)) == {}
 
 
 @pytest.mark.few(1)

@@ -58,7 +58,8 @@ def offsets(
     Consecutive commits by the same committer are one line. BY: while a group has members, the owner of the partition,
     because only members can commit then; "not a member" is an admin tool, or a consumer that assigns partitions to
     itself. If the records allow more than one reason for a missing offset, it is "tombstoned", with the reasons that
-    they rule out. Commits that compaction has removed are not shown.
+    they rule out. Commits that compaction has removed are not shown. An offset that was committed before records went
+    missing may be gone: the record that deleted it may be one of them.
 
     With -b HOST:PORT and neither --source nor --store, kgm reads the live topic (READ on __consumer_offsets), and also
     shows which topics are gone and how many records are no longer in the logs (DESCRIBE on the topics)."""
