@@ -46,9 +46,8 @@ class ConsumerAssignments:
 
     def target(self, member_id: str, value: ConsumerGroupTargetAssignmentMemberValue | None) -> None:
         """The target assignment of a member."""
-        if value is None:
-            self.state.target.pop(member_id, None)
-        else:
+        self.state.target.pop(member_id, None)
+        if value is not None:
             self.state.target[member_id] = flat_partitions(value.topic_partitions)
 
     def planned(self, record: GroupRecord, epoch: int) -> None:

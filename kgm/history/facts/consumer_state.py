@@ -272,10 +272,10 @@ class OwnershipState:
 
 @dataclass(slots=True, kw_only=True)
 class ConsumerGroupState:
-    """The whole state. planned: the identity to which the last target assignment gives each partition (`plan_key`);
-    last_planned: the identity to which an earlier one gave each partition that it gives to nobody; waiting: the epochs
-    since then. The rows in owners, tenures, days, epochs, recent and waiting are put there for the next run by the
-    objects that maintain them."""
+    """The whole state. target: by member id, that with the newest record last. planned: the identity to which the last
+    target assignment gives each partition (`plan_key`); last_planned: the identity to which an earlier one gave each
+    partition that it gives to nobody; waiting: the epochs since then. The rows in owners, tenures, days, epochs,
+    recent and waiting are put there for the next run by the objects that maintain them."""
 
     members: dict[str, LoggedMember] = field(default_factory=dict)
     current: dict[str, CurrentAssignment] = field(default_factory=dict)
@@ -318,18 +318,19 @@ class ConsumerGroupState:
             member.named_offset = record.offset
 
     def superseded(self) -> list[str]:
-        """The unconfirmed members that the target assignment, now complete, shows to be gone: another member is to have
-        a partition of theirs, or has their instance id. If such a member were still there, its own target assignment
-        would have changed, and a newer record would name it."""
-        unconfirmed = set(self.unconfirmed)
+        """The unconfirmed members that the target assignment, now complete, shows to be gone: according to a newer
+        record, another member is to have a partition of theirs, or has their instance id. If such a member were still
+        there, its own target assignment would have changed, and a newer record would name it."""
+        unconfirmed = self.unconfirmed
         if not unconfirmed:
             return []
-        instances = {one.instance_id for name, one in self.members.items() if name not in unconfirmed} - {None}
-        taken = {place for name, places in self.target.items() if name not in unconfirmed for place in places}
+        holders = {one.instance_id: name for name, one in self.members.items()}
+        owners = {place: name for name, places in self.target.items() for place in places}
         return [
             name
-            for name, one in self.members.items()
-            if name in unconfirmed and (one.instance_id in instances or not taken.isdisjoint(self.target.get(name, ())))
+            for name in unconfirmed
+            if (self.members[name].instance_id is not None and holders[self.members[name].instance_id] != name)
+            or any(owners[place] != name for place in self.target.get(name, ()))
         ]
 
     def put_in_map(self, record: GroupRecord, old: LoggedMember | None, *, is_classic: bool) -> bool:

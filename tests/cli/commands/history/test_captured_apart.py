@@ -137,6 +137,16 @@ def test_a_member_whose_partitions_others_got_is_gone(opened, capsys):
     assert {row["member_id"] for row in told["seats"] if row["to"] is None} == {"a", "c", "d"}
 
 
+def test_a_member_is_gone_also_if_the_rest_of_the_log_is_clean_too():
+    """As with a cleaner that leaves little: the records of those who got its partitions are followed by gaps."""
+    captures = left_in_between(6)
+    again = Captures(captures.log)
+    again.rows, again.read = captures.rows[: captures.ends[0]], captures.ends[0]
+    again.capture(cleaned=again.end)
+    tables = TablesInMemory(tables=derive(again.raw).tables)
+    assert at_the_end(tables) == there(captures) == {"a", "c", "d"}
+
+
 def test_a_member_of_which_nothing_shows_whether_it_is_there_is_not_awaited(opened, capsys):
     """It had no partition, so nobody got one of its partitions."""
     captures = left_in_between(1)
