@@ -5,7 +5,7 @@ the field says otherwise. Nothing here needs pyarrow: `schema` builds the tables
 `row_tables` converts rows to Arrow and back."""
 
 from dataclasses import dataclass
-from typing import ClassVar, TypeVar
+from typing import ClassVar, Final, TypeVar
 
 from kgm.history.row_parts import (
     CauseCount,
@@ -268,6 +268,10 @@ class GroupEpochRow(_RecordRow):
     members: Int32 | None = None
     complete: bool
     group_type: str | None = None
+
+
+#: The `GroupEpochRow.group_type` of consumer groups.
+CONSUMER_EPOCHS: Final = (None, "consumer")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -225,15 +225,15 @@ class FleetLog:
                 since_ms, is_cut = fetched[0].max_timestamp, False
             for batch in fetched:
                 records = () if batch.is_control else batch.records
-                gaps = deque(partition_log.gaps(batch, records, following, end))
+                gaps, whole_from = partition_log.gaps(batch, records, following, end), found.whole_from
                 following = batch.last_offset + 1
                 committing: set[bytes] = set()
                 for row in records:
-                    while gaps and gaps[0] <= row.offset:
-                        found.whole_from = gaps.popleft()
+                    if gaps:
+                        found.whole_from = partition_log.last_gap(gaps, row.offset, whole_from)
                     if first <= row.offset < end:
                         self._note(batch, row, since_ms, found, committing)
-                found.whole_from = gaps[-1] if gaps else found.whole_from
+                found.whole_from = partition_log.last_gap(gaps, end, whole_from)
                 for group in committing:
                     open_.add(batch, group)
                 if batch.is_control and first <= batch.base_offset < end:

@@ -8,7 +8,6 @@ share groups). Compaction can remove all of them but the last before they are re
 offsets says so. Reading requires READ on the topic; if that is missing, or the broker does not serve the topic,
 `unreadable_because` says so."""
 
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -210,14 +209,12 @@ class GroupRecordTail:
         read, whole_from, known = 0, partition.whole_from, dict(partition.known)
         for fetched in partition_log.fetch_records(connection, partition.number, partition.position, end, deadline):
             read += fetched.size_bytes
-            gaps = deque(fetched.gaps)
             for group_id, row in self._rows_of_groups(fetched):
-                while gaps and gaps[0] <= row.offset:
-                    whole_from = gaps.popleft()
-                follows_gap = whole_from > known.get(group_id, partition.start)
+                gap = partition_log.last_gap(fetched.gaps, row.offset, whole_from)
+                follows_gap = gap > known.get(group_id, partition.start)
                 records.append((group_id, _raw(row, follows_gap=follows_gap)))
                 known[group_id] = row.offset
-            whole_from = gaps[-1] if gaps else whole_from
+            whole_from = partition_log.last_gap(fetched.gaps, end, whole_from)
             if read >= MAX_BYTES and fetched.next_offset < end:
                 self.skipped |= set(partition.group_ids)
                 whole_from = end

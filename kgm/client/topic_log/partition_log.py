@@ -4,6 +4,7 @@ Reading requires READ on the topic. Everything here raises KgmError for what can
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -206,6 +207,12 @@ def gaps(batch: Batch, records: Sequence[RawRecord], following: int, end: int) -
             found.append(min(offset, end))
         following = max(following, offset + 1)
     return found
+
+
+def last_gap(gaps: Sequence[int], offset: int, before: int) -> int:
+    """The last of these `gaps` up to an offset; `before`, that of what was read earlier, if there is none."""
+    place = bisect_right(gaps, offset)
+    return gaps[place - 1] if place else before
 
 
 def fetch_batches(

@@ -15,7 +15,7 @@ from kgm.clients.recognition import recognise_by_ids
 from kgm.history.causes.verdict import GroupEventKind
 from kgm.history.facts.consumer_state import LoggedMemberState
 from kgm.history.row_tables import read_rows
-from kgm.history.rows import AnyRow, MemberStateRow, TableRow, TopicRow
+from kgm.history.rows import CONSUMER_EPOCHS, AnyRow, MemberStateRow, TableRow, TopicRow
 from kgm.history.store.classic_final_state import partition_counts
 from kgm.history.store.query import RowFilter
 from kgm.history.store.tables import Tables
@@ -67,7 +67,7 @@ class _Tenure(TableRow):
 
 def consumer_groups(tables: Tables, wanted: RowFilter) -> Iterator[tuple[GroupSnapshot, str | None]]:
     """Each group, by id, and why it cannot be simulated; None if no reason is known."""
-    every = [row for row in tables.rows(_Epoch, wanted) if row.group_type in (None, "consumer")]
+    every = [row for row in tables.rows(_Epoch, wanted) if row.group_type in CONSUMER_EPOCHS]
     if not every:
         return
     epochs: dict[_GroupKey, _Epoch] = {}

@@ -10,7 +10,7 @@ from kgm.client.admin_client import AdminClient
 from kgm.history.causes.verdict import GroupEventKind
 from kgm.history.facts.offset_changes import BrokerView, GroupMoment, HeldOffset, OffsetChange, OffsetFold
 from kgm.history.reconstruct.classic_snapshots import SnapshotKind
-from kgm.history.rows import CommitRow, EventRow, GroupEpochRow, SnapshotRow
+from kgm.history.rows import CONSUMER_EPOCHS, CommitRow, EventRow, GroupEpochRow, SnapshotRow
 from kgm.operations.history.source import History
 from kgm.text.whole_numbers import whole_number
 
@@ -86,7 +86,7 @@ def _moments(history: History, group_id: str) -> Iterator[GroupMoment]:
             empty_ms=None if since is None or since < 0 else since, complete=bool(row.contiguous),
         )  # fmt: skip
     for epoch in history.tables.rows(GroupEpochRow, wanted):
-        if epoch.members is None or epoch.group_type not in (None, "consumer"):  # not known: as before it
+        if epoch.members is None or epoch.group_type not in CONSUMER_EPOCHS:  # not known: as before it
             continue
         yield GroupMoment(
             offset=epoch.offset, timestamp=epoch.timestamp, members=epoch.members, complete=epoch.complete
