@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import os
 import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from kgm.cli.invocation import Ended
@@ -20,7 +21,7 @@ _interrupted_by: int = signal.SIGINT
 _has_hung_up = False
 #: How long SIGHUP may take after a write to a closed terminal has failed, in seconds: the kernel sends it next.
 _SIGHUP_S: Final = 0.2
-#: After how long a signal is sent again that came where exceptions are ignored.
+#: After how long a signal is sent again whose handler has not run, or ran where exceptions are ignored, in seconds.
 _AGAIN_S: Final = 0.02
 
 
@@ -31,11 +32,46 @@ def stopped_by_sigterm(stop: threading.Event) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    with _handled({signal.SIGTERM: lambda _: stop.set()}):
+        yield
+
+
+@contextlib.contextmanager
+def _handled(handlers: Mapping[int, Callable[[int], None]]) -> Iterator[None]:
+    """Handle these signals in the main thread, which must be the one that calls this.
+
+    Python runs a handler between two steps of the main thread. It does not run while the main thread waits for a broker
+    if the signal came just before the wait began, or if another thread got it. So another thread sends the signal to
+    the main thread again, which ends such a wait, until its handler has run."""
+    has_run, main = {number: threading.Event() for number in handlers}, threading.get_ident()
+
+    def handle(number: int, _frame: object) -> None:
+        has_run[number].set()
+        handlers[number](number)
+
+    def resend() -> None:
+        while arrived := os.read(reader, 1):
+            number = arrived[0]
+            while number in has_run and not has_run[number].wait(_AGAIN_S):
+                signal.pthread_kill(main, number)
+
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    thread = threading.Thread(target=resend, daemon=True)
+    thread.start()
+    woken_before = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    before = {number: signal.signal(number, handle) for number in handlers}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        signal.set_wakeup_fd(woken_before)
+        os.close(writer)
+        for each in has_run.values():
+            each.set()
+        thread.join()  # what it sent after the handlers are gone would end kgm
+        os.close(reader)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 @contextlib.contextmanager
@@ -52,7 +88,7 @@ def interrupted_by_signals(*, sigterm_code: int | None = None) -> Iterator[None]
         yield
         return
 
-    def interrupt(number: int, _frame: object) -> None:
+    def interrupt(number: int) -> None:
         global _interrupted_by, _has_hung_up  # noqa: PLW0603
         _has_hung_up = _has_hung_up or number == signal.SIGHUP
         # A terminal that closes and systemd send several signals: the first must not be kept from its report.
@@ -72,26 +108,25 @@ def interrupted_by_signals(*, sigterm_code: int | None = None) -> Iterator[None]
 
     hook, main = sys.unraisablehook, threading.get_ident()
     sys.unraisablehook = interrupt_again
-    before = {
-        number: signal.signal(number, interrupt)
-        for number in (signal.SIGTERM, signal.SIGHUP)
-        if signal.getsignal(number) is not signal.SIG_IGN
-    }
+    stops = (signal.SIGTERM, signal.SIGHUP)
+    handlers = {int(number): interrupt for number in stops if signal.getsignal(number) is not signal.SIG_IGN}
     try:
-        yield
-    except (KeyboardInterrupt, OSError, OutputError) as error:
-        if not isinstance(error, KeyboardInterrupt) and not (signal.SIGHUP in before and _is_of_a_hangup(error)):
-            raise
-        if _interrupted_by == signal.SIGINT:
-            raise
-        code = interrupted_code()
-        if _interrupted_by == signal.SIGTERM and sigterm_code is not None:
-            code = sigterm_code
-        raise Ended(code) from None  # typer ends every KeyboardInterrupt with 130
+        with _handled(handlers):
+            try:
+                yield
+            except (KeyboardInterrupt, OSError, OutputError) as error:
+                if not isinstance(error, KeyboardInterrupt) and not (
+                    signal.SIGHUP in handlers and _is_of_a_hangup(error)
+                ):
+                    raise
+                if _interrupted_by == signal.SIGINT:
+                    raise
+                code = interrupted_code()
+                if _interrupted_by == signal.SIGTERM and sigterm_code is not None:
+                    code = sigterm_code
+                raise Ended(code) from None  # typer ends every KeyboardInterrupt with 130
     finally:
         sys.unraisablehook = hook
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _is_of_a_hangup(error: BaseException) -> bool:

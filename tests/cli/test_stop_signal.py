@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -15,7 +16,7 @@ import pytest
 
 from kgm.cli.invocation import Ended
 from kgm.cli.output.streams import output_error
-from kgm.cli.stop_signal import interrupted_by_signals, interrupted_code
+from kgm.cli.stop_signal import interrupted_by_signals, interrupted_code, stopped_by_sigterm
 from kgm.model.errors import OutputError
 from tests import KGM, ROOT
 
@@ -72,6 +73,36 @@ def test_a_signal_that_comes_where_exceptions_are_ignored_is_not_lost(number, co
     with pytest.raises((Ended, KeyboardInterrupt)) as ended, interrupted_by_signals():
         wait_while_it_is_collected()
     assert (getattr(ended.value, "code", 130), interrupted_code()) == (code, code)
+
+
+def lost(number, is_handled):
+    """A socket to read from, and a signal after which the reader goes on waiting, as after one that comes just before a
+    wait: another thread gets it, and Python notes it for the main thread. What is read is whether it was handled in time."""
+    waiting, other = socket.socketpair()
+
+    def send():
+        signal.pthread_kill(threading.get_ident(), number)
+        with other:
+            other.sendall(b"in time" if is_handled.wait(30) else b"too late")
+
+    threading.Timer(0.1, send).start()
+    return waiting
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_that_does_not_end_a_wait_interrupts_it_all_the_same(number):
+    is_handled = threading.Event()
+    with lost(number, is_handled) as waiting:
+        with pytest.raises(Ended) as ended, interrupted_by_signals():
+            waiting.recv(10)
+        is_handled.set()
+        assert (ended.value.code, waiting.recv(10)) == (128 + number, b"in time")
+
+
+def test_sigterm_that_does_not_end_a_wait_stops_a_command_all_the_same():
+    stop = threading.Event()
+    with lost(signal.SIGTERM, stop) as waiting, stopped_by_sigterm(stop):
+        assert waiting.recv(10) == b"in time"
 
 
 def test_other_exceptions_that_are_ignored_are_told_as_before(mocker):
