@@ -15,7 +15,7 @@ from kgm.simulation.plan.client_library import HEARTBEAT_INTERVAL_MS, STICKY, lo
 from kgm.simulation.plan.played_settings import broker_settings_of
 from kgm.simulation.plan.starting_group import StartingGroup
 from kgm.simulation.plan.votes import may_lose_votes
-from kgm.simulation.play.draw import FULL_FOR_NOW, SILENT_CLOSE, Draw
+from kgm.simulation.play.draw import SILENT_CLOSE, Draw
 from kgm.simulation.report.caveats import (
     ASSIGNMENT_INTERVAL,
     HEARTBEAT_INTERVAL,
@@ -53,10 +53,10 @@ class PlayedBounce:
     broker may run behaves differently. depends_on_policy: whether members migrate, and the broker's policy for that is
     not known. depends_on_votes: whether the broker may change to its default assignor, because it is not known which
     members ask for the present one. depends_on_intervals: whether intervals of the members or the broker are not
-    known, and others have other outcomes. left_out: how many processes end, in one draw, because there is no room for
-    them until a session ends, and may be started again later. caveats: without the group's own. session_caveats: about
-    a session timeout that had to be assumed. depends_on_ids: whether member ids were drawn, or members do something for
-    which the caveats name them."""
+    known, and others have other outcomes. left_out: how many processes end, in one draw, because the broker takes
+    them only after a session has ended, and may be started again later. caveats: without the group's own.
+    session_caveats: about a session timeout that had to be assumed. depends_on_ids: whether member ids were drawn, or
+    members do something for which the caveats name them."""
 
     typical: Draw
     number: int
@@ -150,7 +150,7 @@ class BounceToPlay:
             depends_on_version=bool(versions),
             depends_on_policy=bool(self.policies),
             depends_on_votes=_may_lose_votes(simulation, drawn),
-            left_out=max(map(_left_out, every)) if simulation.plan.retry_every_ms is None else 0,
+            left_out=max(draw.left_out for draw in every) if simulation.plan.retry_every_ms is None else 0,
             depends_on_intervals=bool(_other_than(drawn, lambda: at_other_intervals)),
             caveats=caveats(group, simulation.plan, simulation.settings, (*drawn, *extreme), is_certain=is_certain),
             session_caveats=session_caveats(shorter, SHORTEST_SESSION_MS),
@@ -164,11 +164,6 @@ class BounceToPlay:
             return ()
         share = len(drawn) // _SHARE_OF_OTHERS
         return [draw for other in self.intervals for draw in _played_with(other, other.group, share)]
-
-
-def _left_out(draw: Draw) -> int:
-    """How many processes end because there is no room for them before a session ends."""
-    return sum(event.detail == FULL_FOR_NOW for event in draw.timeline)
 
 
 def _depends_on_ids(draw: Draw) -> bool:

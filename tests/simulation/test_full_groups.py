@@ -65,7 +65,7 @@ def test_so_is_a_process_that_is_started_again(protocol):
     assert found.typical.refused_joins > 1
     away = restarted(protocol, 4)
     assert len(away.typical.final_assignment) == 3
-    assert any("started again later joins then" in text for text in away.caveats)
+    assert any("started again later, joins then" in text for text in away.caveats)
 
 
 @PROTOCOLS

@@ -12,7 +12,7 @@ from kgm.protocol.messages.consumer_group_heartbeat_request import ConsumerGroup
 from kgm.protocol.messages.consumer_group_heartbeat_response import ConsumerGroupHeartbeatResponse
 from kgm.simulation.plan.bounce_plan import GroupProtocol
 from kgm.simulation.plan.member_ids import new_consumer_member_id
-from kgm.simulation.play.draw import FULL_FOR_NOW, TRIES_AGAIN
+from kgm.simulation.play.draw import FULL_FOR_NOW, TRIES_AGAIN, UNRELEASED
 from kgm.simulation.play.scripted_member import LifecyclePhase, ScriptedMember
 from kgm.simulation.play.timing import HEARTBEAT_LATE_MS
 
@@ -166,12 +166,13 @@ class ScriptedConsumerMember(ScriptedMember):
                 self._fenced()
             case ErrorCode.UNRELEASED_INSTANCE_ID if self.profile.retries_ms is not None:
                 self._join_again(*self.profile.retries_ms)
+            case ErrorCode.UNRELEASED_INSTANCE_ID:
+                self._end_refused(UNRELEASED)
             case ErrorCode.GROUP_MAX_SIZE_REACHED if self.world.observer.expects_room():
                 self._end_refused(FULL_FOR_NOW)
             case (
                 (
-                    ErrorCode.UNRELEASED_INSTANCE_ID
-                    | ErrorCode.GROUP_MAX_SIZE_REACHED
+                    ErrorCode.GROUP_MAX_SIZE_REACHED
                     | ErrorCode.UNSUPPORTED_ASSIGNOR
                     | ErrorCode.GROUP_ID_NOT_FOUND
                     | ErrorCode.INVALID_REQUEST  # a blank instance id or rack, which the classic protocol accepts

@@ -15,8 +15,10 @@ from kgm.text.wording import many
 #: What happens when a dynamic librdkafka member without partitions is closed in a cooperative group.
 SILENT_CLOSE = "shuts down without leaving the group: librdkafka does not leave when it has no partitions to give up"
 
-#: What happens to a process whose library keeps trying until the broker lets it in.
-TRIES_AGAIN = "the heartbeat to join is refused with UNRELEASED_INSTANCE_ID; it tries again on its own"
+#: What happens to a process whose instance id is taken until the session of a killed one ends: this ends it, or its
+#: library keeps trying.
+UNRELEASED = "the heartbeat to join is refused with UNRELEASED_INSTANCE_ID"
+TRIES_AGAIN = f"{UNRELEASED}; it tries again on its own"
 #: What happens to a process for which the group has no room before the session of a stopped process ends: what its
 #: library does then, or that this ends it.
 TRIES_UNTIL_THERE_IS_ROOM = "JoinGroup is refused with GROUP_MAX_SIZE_REACHED; it tries again on its own"
@@ -120,6 +122,11 @@ class Draw:
         trying = (TRIES_AGAIN, TRIES_UNTIL_THERE_IS_ROOM)
         refused = (event for event in self.timeline if event.event == "refused" and event.detail not in trying)
         return tuple(in_order({event.member for event in refused if event.member is not None}))
+
+    @property
+    def left_out(self) -> int:
+        """How many processes the broker refused, and ended so, that could have joined after a session had ended."""
+        return sum(event.detail in (UNRELEASED, FULL_FOR_NOW) for event in self.timeline)
 
     @property
     def moved_partitions(self) -> int:

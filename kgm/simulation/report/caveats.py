@@ -14,7 +14,14 @@ from kgm.simulation.plan.client_library import HEARTBEAT_INTERVAL_MS, Library, l
 from kgm.simulation.plan.expressions import may_be_dropped
 from kgm.simulation.plan.starting_group import StartingGroup
 from kgm.simulation.plan.votes import same_lists
-from kgm.simulation.play.draw import FULL_FOR_NOW, SILENT_CLOSE, TRIES_AGAIN, TRIES_UNTIL_THERE_IS_ROOM, Draw
+from kgm.simulation.play.draw import (
+    FULL_FOR_NOW,
+    SILENT_CLOSE,
+    TRIES_AGAIN,
+    TRIES_UNTIL_THERE_IS_ROOM,
+    UNRELEASED,
+    Draw,
+)  # fmt: skip
 from kgm.text.braces import as_list
 from kgm.text.names import in_order
 from kgm.text.shell import shell_word
@@ -29,6 +36,11 @@ HEARTBEAT_INTERVAL = "group.consumer.heartbeat.interval.ms"
 ASSIGNMENT_INTERVAL = "group.consumer.assignment.interval.ms"
 #: The broker's settings that decide what a rebalance of a consumer group assigns, and when.
 _OF_CONSUMERS = ("group.consumer.assignors", HEARTBEAT_INTERVAL, ASSIGNMENT_INTERVAL)
+#: What becomes of a process that ends because the broker refuses it.
+_LATER = (
+    "; the ranges include that it is started again later, joins then, and causes another rebalance (--retry-every: how "
+    "often it is started again)"
+)
 #: Which members of the other protocol a broker lets into a group (KIP-848).
 MIGRATION_POLICY = "group.consumer.migration.policy"
 
@@ -332,8 +344,7 @@ def _without_room(plan: Plan, draws: Sequence[Draw]) -> list[str]:
     if for_now and plan.retry_every_ms is None:
         texts.append(
             f"the group is full: {some(for_now)} cannot join before a session ends (GROUP_MAX_SIZE_REACHED), and "
-            "clients treat that as fatal. A process that is started again later joins then, and causes another "
-            "rebalance (--retry-every: how often it is started again)"
+            f"clients treat that as fatal{_LATER}"
         )
     trying = in_order({event.member or "" for event in events if event.detail == TRIES_UNTIL_THERE_IS_ROOM})
     if trying:
@@ -353,15 +364,17 @@ def _refused(group: StartingGroup, plan: Plan, settings: BrokerSettings, draws: 
     """Which members were refused, why, and what helps."""
     events = [event for draw in draws for event in draw.timeline if event.event == "refused"]
     texts = []
-    refused = dict.fromkeys(event.member for event in events if event.member and "UNRELEASED" in event.detail)
+    refused = dict.fromkeys(
+        event.member for event in events if event.member and event.detail in (UNRELEASED, TRIES_AGAIN)
+    )
     if refused and not plan.what_if.freed:
         session = _seconds(group.sessions_ms(refused)[1])
         then = "and it tries again until then"
-        if any(event.detail != TRIES_AGAIN for event in events):
-            then = "and clients treat that as fatal: " + (
-                "it is assumed to stay away (--retry-every: it is started again)"
+        if any(event.detail == UNRELEASED for event in events):
+            then = "and clients treat that as fatal" + (
+                _LATER
                 if plan.retry_every_ms is None
-                else f"it is started again every {plan.retry_every_ms / 1000:g} s"
+                else f": it is started again every {plan.retry_every_ms / 1000:g} s"
             )
         texts.append(
             f"a {'killed ' if plan.stop is Stop.CRASH else ''}static member has not announced its return: until "
