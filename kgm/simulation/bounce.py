@@ -116,7 +116,7 @@ def _doubts(snapshot: GroupSnapshot, simulation: Simulation, played: PlayedBounc
     doubts = doubts_of(
         snapshot, group, plan, has_rebalances=played.has_rebalances, custom_default=default if is_custom else None
     )
-    return doubts.with_late_returns(played.left_out)
+    return replace(doubts, late_returns=played.left_out)
 
 
 def _caveats(snapshot: GroupSnapshot, simulation: Simulation, played: PlayedBounce) -> tuple[str, ...]:

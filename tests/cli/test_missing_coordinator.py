@@ -13,6 +13,8 @@ from kgm.server import serve_in_thread
 from tests.cli.runner import kgm
 from tests.client.faults import Edit, FaultProxy
 
+pytestmark = pytest.mark.slow
+
 GROUP = "orders-billing"
 
 

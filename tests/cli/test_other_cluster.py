@@ -27,6 +27,8 @@ from tests.client.faults import FaultProxy
 from tests.client.joiners import form_group
 from tests.waiting import until
 
+pytestmark = pytest.mark.slow
+
 TOPIC, GROUP = "orders", "xg"
 REFUSED = 6
 

@@ -15,6 +15,8 @@ from kgm.protocol.messages.metadata_response import MetadataResponseBroker
 from tests.cli.runner import kgm
 from tests.client.faults import Edit, Pass
 
+pytestmark = pytest.mark.slow
+
 #: Nobody listens there.
 DEAD = "127.0.0.1", 1
 

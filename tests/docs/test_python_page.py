@@ -12,6 +12,8 @@ from kgm.operations.demo.consumers import DemoConsumer
 from kgm.testing import QUICK_SETTINGS, serve_in_thread
 from tests import ROOT
 
+pytestmark = pytest.mark.slow
+
 PAGE = ROOT / "docs" / "python.md"
 NAMES = ["billing-1", "billing-2", "billing-3"]
 API = {

@@ -30,7 +30,8 @@ class Doubts:
     """depends: whether the result depends on something that kgm is not sure about. misfit: why the assignor is not the
     one that kgm knows; None if it is, or if nothing needs an assignment. more_rounds: how many more rounds than with
     Java each rebalance may take. rejoins: how many rebalances there may be where Java has none. total: how many
-    partitions may move. freed: how many must move."""
+    partitions may move. freed: how many must move. late_returns: how many processes may join later than the draws end,
+    each with another rebalance."""
 
     depends: bool = False
     misfit: str | None = None
@@ -39,29 +40,24 @@ class Doubts:
     rejoins: int = 0
     total: int = 0
     freed: int = 0
+    late_returns: int = 0
     caveats: tuple[str, ...] = ()
 
     @property
     def is_exact(self) -> bool:
-        return not self.depends and self.misfit is None and not self.moves_are_open
-
-    def with_late_returns(self, count: int) -> "Doubts":
-        """The same if, in addition, this many processes may each come back later."""
-        if not count:
-            return self
-        return replace(self, depends=True, moves_are_open=True, rejoins=self.rejoins + count)
+        return not (self.depends or self.misfit is not None or self.moves_are_open or self.late_returns)
 
     def widened(self, ranges: Ranges) -> Ranges:
-        """The ranges, widened by what is known about the libraries."""
+        """The ranges, widened by what is known about the libraries, and by late returns."""
         generations, rebalances = ranges.generations, ranges.rebalances
-        more = max(self.more_rounds * rebalances.max, self.rejoins)
+        more = max(self.more_rounds * rebalances.max, self.rejoins + self.late_returns)
         generations = replace(generations, max=generations.max + more)
         rebalances = replace(rebalances, max=rebalances.max + more)
         moved, handovers = ranges.moved_partitions, ranges.handovers
-        if self.moves_are_open and rebalances.max:
+        if (self.moves_are_open or self.late_returns) and rebalances.max:
             moved = replace(moved, min=min(moved.min, self.freed), max=max(moved.max, self.total))
-            most = self.total * rebalances.max
-            handovers = replace(handovers, min=min(handovers.min, self.freed), max=max(handovers.max, most))
+            least = min(handovers.min, self.freed) if self.moves_are_open else handovers.min
+            handovers = replace(handovers, min=least, max=max(handovers.max, self.total * rebalances.max))
         return replace(
             ranges, generations=generations, rebalances=rebalances, moved_partitions=moved, handovers=handovers
         )

@@ -15,6 +15,8 @@ from kgm.testing import QUICK_SETTINGS, serve_in_thread
 from tests.cli.environment import forget_settings
 from tests.client.joiners import form_group
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def server():

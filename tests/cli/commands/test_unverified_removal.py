@@ -12,7 +12,7 @@ from kgm.protocol.messages.describe_groups_response import DescribedGroup, Descr
 from tests.client.conftest import form, group, newcomer, proxy, server  # noqa: F401  (fixtures)
 from tests.client.faults import Delay, Edit, Pass, ResetAfter
 
-pytestmark = pytest.mark.usefixtures("nobody_returns")
+pytestmark = [pytest.mark.usefixtures("nobody_returns"), pytest.mark.slow]
 
 LEAVE = ApiKey.LEAVE_GROUP
 UNKNOWN_SERVER_ERROR = -1

@@ -18,6 +18,8 @@ from tests.client.faults import Edit, Pass, ResetBefore
 from tests.client.joiners import Joiner, take_all
 from tests.waiting import until
 
+pytestmark = pytest.mark.slow
+
 PATIENCE_MS = 60_000
 #: For polls behind the proxy: a read that fails is tried again until this has passed. On a busy machine one that does not
 #: fail may take longer, so what it sees is waited for.

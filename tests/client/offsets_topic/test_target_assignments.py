@@ -25,6 +25,8 @@ from tests.kafka.heartbeat_group import HeartbeatGroup, wait_coordinator_knows
 from tests.server.wire_client import WireClient
 from tests.waiting import until
 
+pytestmark = pytest.mark.slow
+
 TOPIC = "target-assignments"
 
 

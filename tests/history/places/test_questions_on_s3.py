@@ -15,7 +15,7 @@ from tests.history.store.stores import write_store
 from tests.records.real_logs import partitions, unpack
 from tests.s3 import CREDENTIALS, upload
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.timeout(300), pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")

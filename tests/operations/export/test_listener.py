@@ -16,6 +16,8 @@ from kgm.operations.export.listener import MOST_CONNECTIONS, MOST_REQUEST_BYTES,
 from kgm.operations.export.series import GroupSeries
 from tests.waiting import until
 
+pytestmark = pytest.mark.slow
+
 COLLECTION = Collection(at_s=1.0, duration_s=0.5, is_up=True, cluster_id="c", series=GroupSeries(most=1_000))
 
 

@@ -26,6 +26,8 @@ from tests.client.faults import Edit, ResetAfter, ResetBefore
 from tests.kafka.heartbeat_group import HeartbeatGroup
 from tests.server.wire_client import WireClient
 
+pytestmark = pytest.mark.slow
+
 ALICE = HumanOperator(name="alice", uid=1000, host="ops-1")
 LEAVE = ApiKey.LEAVE_GROUP
 

@@ -15,6 +15,8 @@ from kgm.operations.rollout.commands.running import OUTPUT_BYTES, CommandResult,
 from kgm.operations.watch.timekeeper import SystemTimekeeper
 from tests.waiting import until
 
+pytestmark = pytest.mark.slow
+
 CLOCK = SystemTimekeeper()
 TIMEOUT_MS = 600_000
 

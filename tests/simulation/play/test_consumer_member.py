@@ -49,6 +49,7 @@ def test_a_static_member_that_was_killed_is_refused_until_its_session_ends():
     assert not scenario.exact, "a process that is started again later joins, which is a second rebalance"
     assert scenario.ranges is not None
     assert (scenario.ranges.rebalances.min, scenario.ranges.rebalances.max) == (1, 2)
+    assert scenario.ranges.handovers.min == len(outcome.moves), "to come back takes nothing back"
     command = f"kgm remove-members synthetic --instance-ids {victim}"
     assert any("UNRELEASED_INSTANCE_ID" in caveat and command in caveat for caveat in scenario.caveats)
     (gone,) = [event.at_ms for event in outcome.timeline if event.event == "expired"]
