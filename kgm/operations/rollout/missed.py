@@ -7,7 +7,6 @@ one is missing. The log of another group has each of its target assignments in t
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -16,6 +15,7 @@ from kgm.model.assignment import owners
 from kgm.model.changes import knows_owners, owned
 from kgm.model.snapshot import GroupSnapshot
 from kgm.operations.rollout.expectation import StepCounts
+from kgm.operations.watch.past_records import records_since
 from kgm.operations.watch.rebalance_count import CountDoubt
 from kgm.records.rebalances import EndedRebalances, most_between
 
@@ -47,12 +47,13 @@ def missed_between(
     before: GroupSnapshot, now: GroupSnapshot, recorded: Sequence[RecordedGroup | RecordedTarget]
 ) -> MissedTime:
     """What happened between two descriptions. recorded: what the log has of the group, oldest first."""
-    groups = [one.group for one in recorded if isinstance(one, RecordedGroup)]
     is_classic = now.type == "classic"
     first, last = (before.generation, now.generation) if is_classic else (before.assignment_epoch, now.assignment_epoch)
+    groups = [one.group for one in recorded if isinstance(one, RecordedGroup)]
     if is_classic and last is None and groups and _member_ids(groups[-1]) == _member_ids(now):
         last = groups[-1].generation  # no API has the generation of an empty group
-    between = _all_between(first, last, groups) if is_classic else None
+    since = records_since(before, recorded) if before.type == now.type else None
+    between = _all_between(since, last) if is_classic else None
     consumers, handovers = owners(owned(before)), 0
     for group in [*(between or ()), now]:
         for partition, owner in owners(owned(group)).items() if knows_owners(group) else ():
@@ -67,7 +68,7 @@ def missed_between(
     elif is_classic:
         rebalances = last - first
     elif last > first:
-        rebalances, doubt = _targets_between(first, last, recorded)
+        rebalances, doubt = _targets_between(first, last, since)
     is_exact = doubt is None and (rebalances <= 1 or between is not None)
     counts = StepCounts(
         rebalances=rebalances, handovers=handovers, rebalances_doubt=doubt, handovers_exact=is_exact
@@ -76,32 +77,27 @@ def missed_between(
 
 
 def _targets_between(
-    first: int, last: int, recorded: Sequence[RecordedGroup | RecordedTarget]
+    first: int, last: int, since: Sequence[RecordedGroup | RecordedTarget] | None
 ) -> tuple[int, CountDoubt | None]:
     """How many target assignments there were after the one of epoch `first`, up to that of `last`."""
-    epochs = [one.epoch for one in recorded if isinstance(one, RecordedTarget)]
-    if first in epochs and last in epochs and None not in epochs[epochs.index(first) :]:
-        ended, count = EndedRebalances(number=first, is_target=True), 0
-        for epoch in epochs[epochs.index(first) : epochs.index(last) + 1]:
-            count += 0 if epoch is None else ended.target(epoch)[0]
-        return count, None
+    epochs = [one.epoch for one in since or () if isinstance(one, RecordedTarget) and one.epoch is not None]
+    if last in epochs:
+        ended = EndedRebalances(number=first, is_target=True)
+        return sum(ended.target(epoch)[0] for epoch in epochs[: epochs.index(last) + 1]), None
     more = most_between(first, last) - 1
     why = "the log no longer has all target assignments, and several epochs can have one in common"
     return 1, CountDoubt(why=why, more=more) if more else None
 
 
 def _all_between(
-    first: int | None, last: int | None, recorded: Sequence[GroupSnapshot]
+    since: Sequence[RecordedGroup | RecordedTarget] | None, last: int | None
 ) -> Sequence[GroupSnapshot] | None:
-    """The records of the generations after `first` up to `last`; None if some may be missing."""
-    generations = [one.generation for one in recorded if one.generation is not None]
-    if first is None or last is None or len(generations) < len(recorded):
+    """The records of the generations up to `last`; None if some may be missing."""
+    groups = [one.group for one in since or () if isinstance(one, RecordedGroup)]
+    generations = [one.generation or 0 for one in groups]
+    if last is None or not generations or generations[-1] < last:
         return None
-    if any(earlier > later for earlier, later in itertools.pairwise(generations)):
-        return None  # the group was deleted, and counts from 1 again
-    if not generations or generations[0] > first or generations[-1] < last:
-        return None
-    return [one for one, generation in zip(recorded, generations, strict=True) if first < generation <= last]
+    return [one for one, generation in zip(groups, generations, strict=True) if generation <= last]
 
 
 def _member_ids(group: GroupSnapshot) -> set[str]:

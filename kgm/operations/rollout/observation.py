@@ -5,12 +5,11 @@ been counted since it began, and by the members at its beginning."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Final, Protocol
+from typing import Final
 
-from kgm.client.offsets_topic.group_tail import RecordedGroup, RecordedTarget
 from kgm.clients.table import CLIENTS, left_when_closed
 from kgm.model.assignment import as_ranges
 from kgm.model.changes import by_identity, disowned, knows_owners
@@ -48,12 +47,6 @@ _TOLD = (
 )  # fmt: skip
 
 
-class RolloutPoller(Poller, Protocol):
-    """Also reads back what the coordinator's log has of each group, oldest first; nothing if it cannot be read."""
-
-    def read_back(self) -> Mapping[str, Iterable[RecordedGroup | RecordedTarget]]: ...
-
-
 @dataclass(slots=True, kw_only=True)
 class StepView:
     """The group before the step, and what has happened to its members since.
@@ -83,7 +76,7 @@ class GroupObservation:
     client library of all members, if an operator has stated it."""
 
     def __init__(
-        self, group_id: str, poller: RolloutPoller, timekeeper: Timekeeper, *, library: str | None = None
+        self, group_id: str, poller: Poller, timekeeper: Timekeeper, *, library: str | None = None
     ) -> None:  # fmt: skip
         self._poller, self._timekeeper, self._library = poller, timekeeper, library
         self.watched = WatchedGroup(group_id, expectations=Expectations(quiet_ms=0, counts_empty=True))

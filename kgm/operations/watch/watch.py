@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Protocol
 
 from kgm.client.failures import OtherClusterError
+from kgm.client.offsets_topic.group_tail import RecordedGroup, RecordedTarget
 from kgm.client.poller import PolledGroup
 from kgm.model.errors import ConditionNotMet, KgmError, NotFoundError, PartialError
 from kgm.operations.watch.events import EventKind, GroupEvent
+from kgm.operations.watch.past_records import records_since
 from kgm.operations.watch.timekeeper import Timekeeper
 from kgm.operations.watch.verdict import WatchVerdict
 from kgm.operations.watch.watched_group import WatchedGroup
@@ -32,6 +34,10 @@ class Poller(Protocol):
     """Describes all watched groups; a group that cannot be described has an error in its `PolledGroup`."""
 
     def poll(self) -> Mapping[str, PolledGroup]: ...
+
+    def read_back(self) -> Mapping[str, Iterable[RecordedGroup | RecordedTarget]]:
+        """What the coordinator's log has of each group, oldest first; nothing if it cannot be read."""
+        ...
 
 
 class WatchObserver(Protocol):
@@ -74,8 +80,11 @@ class Watch:
         self._first_events: list[GroupEvent] = []
 
     def begin(self) -> None:
-        """The first poll. Raises KgmError if a group cannot be described."""
-        self._first_events = self._poll()
+        """The first poll, with what the log has since the baselines. Raises KgmError if a group cannot be described."""
+        baselines = {one.group_id: one.baseline for one in self.groups if one.baseline is not None}
+        past = self._poller.read_back() if baselines else {}
+        since = {name: records_since(group, past.get(name, ())) or () for name, group in baselines.items()}
+        self._first_events = self._poll(since)
         for group in self.groups:
             if group.error is not None:
                 raise group.error
@@ -102,10 +111,16 @@ class Watch:
     def _now_ms(self) -> int:
         return self._timekeeper.now_ms()
 
-    def _poll(self) -> list[GroupEvent]:
+    def _poll(self, older: Mapping[str, Sequence[RecordedGroup | RecordedTarget]] | None = None) -> list[GroupEvent]:
+        """older: records to take first, by group."""
         looks = self._poller.poll()
         now_ms = self._now_ms()
-        return [event for group in self.groups for event in group.observe(looks[group.group_id], now_ms)]
+        events = []
+        for group in self.groups:
+            look = looks[group.group_id]
+            recorded = (*(older or {}).get(group.group_id, ()), *look.recorded)
+            events += group.observe(replace(look, recorded=recorded), now_ms)
+        return events
 
     def _pause_ms(self) -> int:
         if self._limits.duration_ms is None:

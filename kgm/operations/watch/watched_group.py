@@ -14,14 +14,7 @@ from typing import Any, Final
 from kgm.client.offsets_topic.group_tail import RecordedGroup, RecordedTarget
 from kgm.client.poller import PolledGroup
 from kgm.model.assignment import Move, moves, owners
-from kgm.model.changes import (
-    REBALANCING,
-    Changes,
-    by_identity,
-    changes,
-    knows_owners,
-    owned,
-)
+from kgm.model.changes import REBALANCING, Changes, by_identity, changes, knows_owners, owned
 from kgm.model.errors import KgmError, NotFoundError
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.operations.groups.rebalance_wait import logged_members, rebalance_wait
@@ -208,6 +201,9 @@ class WatchedGroup:
             if self.generation is None:
                 self.generation = now.generation
             self.count.begin(now)
+            if self.baseline is not None and now.assignment_epoch != self.baseline.assignment_epoch:
+                self._may_miss_handovers |= not has_targets(self.baseline) or self._new_targets > 1
+            self._new_targets = 0
         else:
             events += self._changed_values(before, now)
         if self._members is None:

@@ -366,6 +366,34 @@ def test_a_snapshot_can_be_the_baseline(quiet, tmp_path):
     assert kgm("watch", "another", "-b", bootstrap, "--baseline", str(path)).code == 3
 
 
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_watch_that_begins_later_knows_what_has_happened_since_its_baseline(cluster, tmp_path, protocol):
+    """As much as one that ran all the time, as far as the log shows it: members of a consumer group may have had
+    partitions for a moment that no description shows."""
+    bootstrap, topic = cluster
+    group = f"g-{uuid.uuid4().hex[:8]}"
+    path, where = tmp_path / "before.json", (group, "-b", bootstrap)
+    with RdMembers(bootstrap) as members:
+        running, start = fleet(members, group, topic, is_static=False, protocol=protocol)
+        path.write_text(kgm("describe", *where, "-o", "json").out)
+        with Watching(*where, "-o", "ndjson") as all_the_time:
+            all_the_time.wait_for("watching")
+            restart_all(running, start)
+            later = kgm("watch", *where, "--baseline", str(path), "--count", "1", "-o", "ndjson").out.splitlines()
+            events = [json.loads(line) for line in later]
+            last = [one["text"] for one in events if one["event"] in ("generation", "epoch")][-1]
+            all_the_time.wait_for(f'"{last}"')
+            all_the_time.process.send_signal(signal.SIGINT)
+            all_the_time.end()
+    seen, found = all_the_time.events[-1]["text"], events[-1]["text"]
+    assert re.match(r"[3-9] rebalances, ", seen)
+    if protocol == "classic":
+        assert found == seen
+    else:
+        assert found.partition(",")[0] == seen.partition(",")[0]
+        assert "at least" in found
+
+
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [
