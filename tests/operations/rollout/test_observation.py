@@ -77,7 +77,7 @@ _NOW = _owning(6, a=(0, 1), b=(2, 3))
     [
         (_WITHOUT_A, (), 2, True),  # one generation: each partition had one owner before and has one now
         (_NOW, (_BEFORE, _WITHOUT_A, _NOW), 4, True),
-        (_NOW, (_owning(3, a=(0,), b=(1, 2, 3)), _WITHOUT_A, _NOW), 4, True),  # the log has an older record
+        (_NOW, (_owning(3, a=(0,), b=(1, 2, 3)), _BEFORE, _WITHOUT_A, _NOW), 4, True),  # the log has an older record
         (_NOW, (_BEFORE, _WITHOUT_A, _NOW, _owning(7, a=(0, 1, 2, 3))), 4, True),  # the next poll has the newest
         (_NOW, (_BEFORE, _NOW), 0, True),  # generation 5 was not assigned: the coordinator writes no record of it
         (_NOW, (), 0, False),

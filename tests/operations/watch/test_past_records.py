@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from kgm.client.offsets_topic.group_tail import RecordedGroup, RecordedTarget
-from kgm.model.snapshot import GroupSnapshot
+from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.operations.watch.past_records import records_since
 
-CLASSIC = GroupSnapshot(group_id="g", type="classic", state="Stable", generation=4)
+MEMBER = MemberSnapshot(member_id="a-1", status="stable")
+CLASSIC = GroupSnapshot(group_id="g", type="classic", state="Stable", generation=4, members=(MEMBER,))
 CONSUMER = GroupSnapshot(group_id="g", type="consumer", state="Stable", assignment_epoch=4)
 NO_GENERATION = GroupSnapshot(group_id="g", type="classic", state="Empty")
 
 
-def generations(*numbers):
-    groups = [GroupSnapshot(group_id="g", type="classic", state="Stable", generation=number) for number in numbers]
+def generations(*numbers, member=MEMBER):
+    groups = [replace(CLASSIC, generation=number, members=(member,)) for number in numbers]
     return [RecordedGroup(at_ms=1, group=group) for group in groups]
 
 
@@ -31,18 +34,19 @@ def numbers(records):
     [
         (CLASSIC, generations(4, 5, 6), [5, 6]),
         (CLASSIC, generations(2, 3, 4, 4, 5, 5), [5, 5]),
-        (CLASSIC, generations(2, 5), [5]),
         (CLASSIC, generations(4), []),
         (CLASSIC, [*generations(4, 5), *targets(3)], [5]),
         (CONSUMER, targets(4, 6, 9), [6, 9]),
-        (CONSUMER, [*generations(2), *targets(3, 6)], [6]),
+        (CONSUMER, [*generations(2), *targets(3, 4, 6)], [6]),
         # some may be missing: none is as old as the description
         (CLASSIC, generations(5, 6), None),
+        (CONSUMER, targets(3, 6), None),
         (CLASSIC, [], None),
         (CONSUMER, targets(6), None),
         (CONSUMER, [*generations(4), *targets(6, 9)], None),
         # the group was deleted, or changed its protocol
         (CLASSIC, generations(4, 5, 1, 2), None),
+        (CLASSIC, generations(1, 2, 3, 4, 5, member=replace(MEMBER, member_id="a-2")), None),
         (CLASSIC, [*generations(4, 5), *targets(6)], None),
         (CONSUMER, [*targets(4, 5, None), *generations(6)], None),
         (CONSUMER, targets(4, 5, None), None),
