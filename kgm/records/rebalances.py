@@ -34,7 +34,7 @@ class EndedRebalances:
     read; without that, both numbers are the same.
 
     A group that changes its protocol keeps the number, and that alone is no rebalance: the members have what they
-    had."""
+    had. One that changes it without members counts from 1 again."""
 
     number: int | None = None
     is_target: bool = False
@@ -50,17 +50,21 @@ class EndedRebalances:
         if before is None or number == before:
             return 0, 0
         if was_target and number > before:  # epochs that had no target assignment yet, unless their records are missing
-            return 0, number - before if follows_gap else 0
+            return 0, number if follows_gap else 0
         most = generations_between(before, number, is_empty=is_empty and not counts_empty)
         return (0 if is_empty else 1) if follows_gap and not counts_empty else most, most
 
     def target(self, epoch: int, *, follows_gap: bool = False) -> tuple[int, int]:
         """Take a record of a target assignment: it is one rebalance, unless it is the same as before."""
-        before, is_new = self.number, self.is_removed or (not self.is_target and self.is_empty)
+        before, is_new, was_target = (
+            self.number,
+            self.is_removed or (not self.is_target and self.is_empty),
+            self.is_target,
+        )
         self.number, self.is_target, self.is_empty, self.is_removed = epoch, True, False, False
         if before is None or (epoch == before and not is_new):
             return 0, 0
-        return 1, most_between(before, epoch) if follows_gap else 1
+        return 1, most_between(before if was_target else 0, epoch) if follows_gap else 1
 
     def removed(self) -> None:
         """The target assignment was deleted: the group was, or it changed to the classic protocol."""

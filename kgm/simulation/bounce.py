@@ -103,7 +103,7 @@ def simulate(
             *((_ONE_DRAW,) if played.draws == 1 and not exact else ()),
         ),
         ranges=None if exact or has_one_draw else of_framework.widened(doubts.widened(played.ranges)),
-        stopped_partition_range_ms=played.stopped_range_ms,
+        stopped_partition_range_ms=replace(played.stopped_range_ms, is_open=doubts.late_returns > 0),
         protocol=group.protocol.value,
     )
 

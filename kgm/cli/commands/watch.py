@@ -128,7 +128,7 @@ def watch(
         names = [name for name in group_ids if name not in wanted]
         return _watched_groups(names, recorded, expectations), unseen
 
-    _watch(watched, matching, limits, options)
+    _watch(watched, matching, limits, options, taken_ms=None if recorded is None else recorded.taken_ms)
 
 
 def _matching(connected: AdminClient, pattern: str | None) -> tuple[Sequence[str], KgmError | None]:
@@ -179,6 +179,8 @@ def _watch(
     matching: Callable[[AdminClient], tuple[Sequence[WatchedGroup], KgmError | None]],
     limits: WatchLimits,
     options: RunOptions,
+    *,
+    taken_ms: int | None,
 ) -> None:
     from kgm.cli.output.failures import print_error
     from kgm.cli.output.watch.event_lines import CollectedEvents
@@ -192,7 +194,7 @@ def _watch(
         poller = GroupPoller(connected, names, budget_ms=min(POLL_MS, options.timeout_ms))
         observer = _observer(groups, limits, options)
         clock, is_ended = _clock(observer)
-        running = Watch(poller, groups, limits, clock, is_ended=is_ended, unseen=unseen)
+        running = Watch(poller, groups, limits, clock, is_ended=is_ended, unseen=unseen, taken_ms=taken_ms)
         running.begin()
         try:
             with (

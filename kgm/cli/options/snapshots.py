@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kgm.client.failures import refuse_evidence_of_other_cluster
@@ -24,13 +25,15 @@ _HINT = "kgm describe GROUP -o json > SNAPSHOT"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotFile:
     """The groups in a file. cluster_id: of which cluster; None if the file does not say. errors: what could not be read
-    when it was written; unseen: why there may have been other groups."""
+    when it was written; unseen: why there may have been other groups. taken_ms: when it was written, in ms since the
+    epoch; None if the file does not say."""
 
     path: str
     snapshots: list[GroupSnapshot]
     cluster_id: str | None
     errors: tuple[KgmError, ...] = ()
     unseen: KgmError | None = None
+    taken_ms: int | None = None
 
     def group(self, group_id: str) -> GroupSnapshot:
         """Raises NotFoundError if it is not in the file."""
@@ -62,7 +65,7 @@ def read_snapshot_file(path: str) -> SnapshotFile:
         raise UsageError(f"file {path} is not a snapshot: {error.message}", hint=_HINT) from error
     return SnapshotFile(
         path=path, snapshots=snapshots, cluster_id=_cluster_id(document), errors=errors,
-        unseen=_recorded_unseen(document, path),
+        unseen=_recorded_unseen(document, path), taken_ms=_taken_ms(document),
     )  # fmt: skip
 
 
@@ -70,6 +73,15 @@ def _cluster_id(document: Any) -> str | None:
     cluster = document.get("cluster") if isinstance(document, dict) else None
     cluster_id = cluster.get("id") if isinstance(cluster, dict) else None
     return cluster_id if isinstance(cluster_id, str) and cluster_id else None
+
+
+def _taken_ms(document: Any) -> int | None:
+    taken = document.get("generated_at") if isinstance(document, dict) else None
+    try:
+        at = datetime.fromisoformat(taken) if isinstance(taken, str) else None
+    except ValueError:
+        return None
+    return None if at is None or at.tzinfo is None else round(at.timestamp() * 1000)
 
 
 def _check_envelope(document: Any) -> str | None:

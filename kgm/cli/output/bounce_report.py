@@ -202,6 +202,8 @@ def stopped_text(prediction: Prediction) -> str:
     """The time without a consumer, with its range."""
     typical, drawn = prediction.typical.stopped_partition_ms, prediction.stopped_partition_range_ms
     shown, least, most = (f"{span_ms / 1000:.1f}" for span_ms in (typical, drawn.min, drawn.max))
+    if drawn.is_open:
+        return f"{shown}s ({least}-?)"
     return f"{shown}s ({least}-{most})" if drawn.is_meaningful and least != most else f"{shown}s"
 
 

@@ -53,7 +53,10 @@ class Gates:
         up_to = "up to " if prediction.ranges else ""
         failures = [ConditionNotMet(f"{up_to}{text}") for text in self._of(prediction.ranges or prediction.typical)]
         unowned = prediction.unowned_partitions
-        failures += map(ConditionNotMet, self._too_long(prediction.stopped_partition_range_ms, unowned))
+        stopped = prediction.stopped_partition_range_ms
+        if self.stopped_ms is not None and stopped.is_open:
+            failures.append(ConditionNotMet("how long partitions will have no consumer is not known"))
+        failures += map(ConditionNotMet, self._too_long(stopped, unowned))
         for sink in prediction.sinks:
             never = [one for one in sink.unowned_partitions if one.until_ms is None]
             texts = [f"up to {text}" for text in self._of(sink)]

@@ -15,7 +15,7 @@ from kgm.model.assignment import owners
 from kgm.model.changes import knows_owners, owned
 from kgm.model.snapshot import GroupSnapshot
 from kgm.operations.rollout.expectation import StepCounts
-from kgm.operations.watch.past_records import records_since
+from kgm.operations.watch.past_records import may_be_another, records_since
 from kgm.operations.watch.rebalance_count import CountDoubt
 from kgm.records.rebalances import EndedRebalances, most_between
 
@@ -52,7 +52,7 @@ def missed_between(
     groups = [one.group for one in recorded if isinstance(one, RecordedGroup)]
     if is_classic and last is None and groups and _member_ids(groups[-1]) == _member_ids(now):
         last = groups[-1].generation  # no API has the generation of an empty group
-    since = records_since(before, recorded) if before.type == now.type else None
+    since = records_since(before, recorded)
     between = _all_between(since, last) if is_classic else None
     consumers, handovers = owners(owned(before)), 0
     for group in [*(between or ()), now]:
@@ -62,7 +62,7 @@ def missed_between(
     doubt, rebalances = None, 0
     if first is None or last is None:
         doubt = CountDoubt(why="the generation before or now is not known")
-    elif last < first:
+    elif last < first or (last == first and recorded and since is None and may_be_another(before, now)):
         doubt = CountDoubt(why="the group was deleted meanwhile and counts from 1 again")
         rebalances = last if is_classic else 1
     elif is_classic:

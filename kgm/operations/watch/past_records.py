@@ -2,38 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from kgm.client.offsets_topic.group_tail import RecordedGroup, RecordedTarget
 from kgm.model.snapshot import GroupSnapshot
 
 
 def records_since(
-    before: GroupSnapshot, recorded: Iterable[RecordedGroup | RecordedTarget]
-) -> list[RecordedGroup | RecordedTarget] | None:
+    before: GroupSnapshot, recorded: Sequence[RecordedGroup | RecordedTarget], *, taken_ms: int | None = None
+) -> Sequence[RecordedGroup | RecordedTarget] | None:
     """The records of all rebalances after this description, oldest first; None if some may be missing, or if the group
-    was deleted or changed its protocol since. recorded: what the log still has of the group, oldest first.
+    was deleted since. recorded: what the log still has of the group, oldest first. taken_ms: when the description was
+    made, in ms since the epoch; None if that is not known.
 
-    Compaction keeps the newest records of a kind: that of the description's generation or assignment epoch proves that
-    all later ones of its kind are there. A group that was deleted, and counts from 1 again, has other members in it."""
-    is_classic = before.type == "classic"
-    first = before.generation if is_classic else before.assignment_epoch
-    kept, numbers, is_known = [], [], False
-    for record in recorded:
-        number = record.group.generation if isinstance(record, RecordedGroup) else record.epoch
-        if isinstance(record, RecordedGroup) is is_classic:
-            kept.append((number, record))
-            numbers.append(-1 if number is None else number)
-            is_known = is_known or (number == first and _has_members_of(record, before))
-        elif number is not None and first is not None and number > first:
-            return None
-    if first is None or not is_known or -1 in numbers or numbers != sorted(numbers):
-        return None
-    return [record for number, record in kept if number is not None and number > first]
+    Compaction keeps the newest records: that of the description's generation or assignment epoch proves that all later
+    ones are there. A group that was deleted, or became empty and changed its protocol, counts from 1 again: the record
+    then has other members, if it has any, is written after the description, or is followed by lower numbers."""
+    number = before.generation if before.type == "classic" else before.assignment_epoch
+    for place, record in enumerate(recorded):
+        if number is not None and _number(record) == number and _may_be_of(record, before, taken_ms):
+            since = recorded[place:]
+            numbers = [-1 if (one := _number(record)) is None else one for record in since]
+            return [one for one in since if _number(one) != number] if numbers == sorted(numbers) else None
+    return None
 
 
-def _has_members_of(record: RecordedGroup | RecordedTarget, before: GroupSnapshot) -> bool:
-    """Whether the record may be the one of this description, as far as it names members."""
+def may_be_another(before: GroupSnapshot, now: GroupSnapshot) -> bool:
+    """Whether the group may have been deleted and created again between two descriptions: a group that is deleted has
+    no members, so one that has a member of before is the same."""
+    return bool(before.members) and not {one.member_id for one in before.members} & {
+        one.member_id for one in now.members
+    }
+
+
+def _number(record: RecordedGroup | RecordedTarget) -> int | None:
+    return record.group.generation if isinstance(record, RecordedGroup) else record.epoch
+
+
+def _may_be_of(record: RecordedGroup | RecordedTarget, before: GroupSnapshot, taken_ms: int | None) -> bool:
+    """Whether the record, which has the number of the description, may be that of the description."""
+    if taken_ms is not None and record.at_ms > taken_ms:
+        return False
     if isinstance(record, RecordedTarget):
-        return True
-    return {one.member_id for one in record.group.members} == {one.member_id for one in before.members}
+        return before.type != "classic"
+    members = {one.member_id for one in record.group.members}
+    return before.type == "classic" and members == {one.member_id for one in before.members}

@@ -12,7 +12,8 @@ from kgm.client.offsets_topic.group_tail import RecordedGroup, RecordedTarget
 from kgm.client.poller import PolledGroup
 from kgm.model.errors import ConditionNotMet, KgmError, NotFoundError, PartialError
 from kgm.operations.watch.events import EventKind, GroupEvent
-from kgm.operations.watch.past_records import records_since
+from kgm.operations.watch.past_records import may_be_another, records_since
+from kgm.operations.watch.rebalance_count import CountDoubt
 from kgm.operations.watch.timekeeper import Timekeeper
 from kgm.operations.watch.verdict import WatchVerdict
 from kgm.operations.watch.watched_group import WatchedGroup
@@ -69,10 +70,13 @@ class Watch:
     def __init__(
         self, poller: Poller, groups: Sequence[WatchedGroup], limits: WatchLimits, timekeeper: Timekeeper,
         *, is_ended: Callable[[], bool] = lambda: False, unseen: KgmError | None = None,
+        taken_ms: int | None = None,
     ) -> None:  # fmt: skip
         """is_ended: whether the operator has ended the watch, which has the same effect as reaching a limit. unseen:
-        why there may be groups that should be watched too."""
+        why there may be groups that should be watched too. taken_ms: when the baselines were described, in ms since the
+        epoch; None if that is not known."""
         self._is_ended, self._unseen_groups = is_ended, unseen
+        self._taken_ms = taken_ms
         self.groups = tuple(groups)
         self.error: KgmError | None = None
         self._poller, self._limits, self._timekeeper = poller, limits, timekeeper
@@ -81,13 +85,26 @@ class Watch:
 
     def begin(self) -> None:
         """The first poll, with what the log has since the baselines. Raises KgmError if a group cannot be described."""
-        baselines = {one.group_id: one.baseline for one in self.groups if one.baseline is not None}
-        past = self._poller.read_back() if baselines else {}
-        since = {name: records_since(group, past.get(name, ())) or () for name, group in baselines.items()}
-        self._first_events = self._poll(since)
+        past = self._poller.read_back() if any(one.baseline is not None for one in self.groups) else {}
+        looks, now_ms = self._poller.poll(), self._now_ms()
         for group in self.groups:
+            recorded = [*past.get(group.group_id, ())]
+            self._first_events += group.observe(self._since_baseline(group, looks[group.group_id], recorded), now_ms)
             if group.error is not None:
                 raise group.error
+
+    def _since_baseline(
+        self, group: WatchedGroup, look: PolledGroup, past: Sequence[RecordedGroup | RecordedTarget]
+    ) -> PolledGroup:
+        """The first poll of a group with all records since its baseline, if that is from a file and the log still has
+        them. past: what the log has of the group, oldest first."""
+        baseline = group.baseline
+        if baseline is None or isinstance(look.seen, KgmError):
+            return look
+        since = records_since(baseline, past, taken_ms=self._taken_ms)
+        if since is None and look.count_unread_because is None and may_be_another(baseline, look.seen):
+            group.doubt = CountDoubt(why="the log no longer has the record of the baseline, or has another group since")
+        return replace(look, recorded=(*(since or ()), *look.recorded))
 
     def run(self, observer: WatchObserver) -> None:
         """Report what happens until the goal is reached, an expectation is broken, a limit is reached, another cluster
@@ -111,16 +128,10 @@ class Watch:
     def _now_ms(self) -> int:
         return self._timekeeper.now_ms()
 
-    def _poll(self, older: Mapping[str, Sequence[RecordedGroup | RecordedTarget]] | None = None) -> list[GroupEvent]:
-        """older: records to take first, by group."""
+    def _poll(self) -> list[GroupEvent]:
         looks = self._poller.poll()
         now_ms = self._now_ms()
-        events = []
-        for group in self.groups:
-            look = looks[group.group_id]
-            recorded = (*(older or {}).get(group.group_id, ()), *look.recorded)
-            events += group.observe(replace(look, recorded=recorded), now_ms)
-        return events
+        return [event for group in self.groups for event in group.observe(looks[group.group_id], now_ms)]
 
     def _pause_ms(self) -> int:
         if self._limits.duration_ms is None:

@@ -22,6 +22,7 @@ from kgm.operations.watch.events import HARMLESS, EventKind, GroupEvent, watchin
 from kgm.operations.watch.expectations import Expectations
 from kgm.operations.watch.log_gap import LogGap, LogState
 from kgm.operations.watch.missing import has_targets, missing_members, missing_owners, offset_notes
+from kgm.operations.watch.past_records import may_be_another
 from kgm.operations.watch.rebalance_count import CountDoubt, RebalanceCount, ended_text, rebalances_text
 from kgm.operations.watch.verdict import WatchVerdict
 from kgm.text.wording import many, moves_text, partitions_text
@@ -201,9 +202,8 @@ class WatchedGroup:
             if self.generation is None:
                 self.generation = now.generation
             self.count.begin(now)
-            if self.baseline is not None and now.assignment_epoch != self.baseline.assignment_epoch:
-                self._may_miss_handovers |= not has_targets(self.baseline) or self._new_targets > 1
-            self._new_targets = 0
+            if self.baseline is not None and now.assignment_epoch is not None:
+                self._note_unseen_handovers(self.baseline, now)
         else:
             events += self._changed_values(before, now)
         if self._members is None:
@@ -218,14 +218,12 @@ class WatchedGroup:
 
     def _changed_values(self, before: GroupSnapshot, now: GroupSnapshot) -> list[GroupEvent]:
         changed = changes(before, now)
+        self._note_unseen_handovers(before, now)
         events = []
         for one in changed.values:
             match one.name:
-                case "group_epoch" | "generation" | "protocol_type":
-                    continue  # reported with the assignment epoch, by the log, and with the type
-                case "assignment_epoch":  # reported by `_epoch` and `_target`
-                    self._may_miss_handovers |= not has_targets(before) or self._new_targets > 1
-                    self._new_targets = 0
+                case "group_epoch" | "generation" | "protocol_type" | "assignment_epoch":
+                    continue  # reported with the assignment epoch, by the log, with the type, by `_epoch` and `_target`
                 case name:
                     text = f"{one.before} -> {one.after}"
                     events.append(self._event(EventKind(name), text, before=one.before, after=one.after))
@@ -235,11 +233,17 @@ class WatchedGroup:
             moved = changed.coordinator
             text = f"broker {moved.before} -> {moved.after} ({at.host}:{at.port})"
             events.append(self._event(EventKind.COORDINATOR, text, before=moved.before, after=moved.after))
-        return [
-            *events,
-            *self._lag(now),
-            *self._notes(offset_notes(before, now)),
-        ]
+        return [*events, *self._lag(now), *self._notes(offset_notes(before, now))]
+
+    def _note_unseen_handovers(self, before: GroupSnapshot, now: GroupSnapshot) -> None:
+        """Note whether partitions may have been handed over and back between two descriptions."""
+        is_same_type = before.type == now.type
+        if is_same_type and before.assignment_epoch == now.assignment_epoch:
+            return
+        # A group without members can change its type; all partitions then have no owner for a while.
+        is_known = has_targets(before) if is_same_type else not may_be_another(before, now)
+        self._may_miss_handovers |= not is_known or self._new_targets > 1
+        self._new_targets = 0
 
     def _notes(self, texts: Iterable[str]) -> list[GroupEvent]:
         return [self._event(EventKind.NOTE, text) for text in texts]

@@ -38,8 +38,8 @@ ASSIGNMENT_INTERVAL = "group.consumer.assignment.interval.ms"
 _OF_CONSUMERS = ("group.consumer.assignors", HEARTBEAT_INTERVAL, ASSIGNMENT_INTERVAL)
 #: What becomes of a process that ends because the broker refuses it.
 _LATER = (
-    "; the ranges include that it is started again later, joins then, and causes another rebalance (--retry-every: how "
-    "often it is started again)"
+    "; the ranges include that it is started again later, joins then, and causes another rebalance, but how long "
+    "partitions stop is then not known (--retry-every: how often it is started again)"
 )
 #: Which members of the other protocol a broker lets into a group (KIP-848).
 MIGRATION_POLICY = "group.consumer.migration.policy"

@@ -37,9 +37,11 @@ class Range:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeRange(Range):
-    """A time in ms, over `draws` draws. It differs from draw to draw even if everything else is certain."""
+    """A time in ms, over `draws` draws. It differs from draw to draw even if everything else is certain. is_open: more
+    may follow that no draw has: its maximum is not known."""
 
     draws: int
+    is_open: bool = False
 
     @property
     def is_meaningful(self) -> bool:

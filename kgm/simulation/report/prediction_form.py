@@ -52,7 +52,7 @@ SCENARIO: Final[dict[str, Any]] = {
         },
         None,
     ),
-    "stopped_partition_range_ms": {**_RANGE, "draws": "int"},
+    "stopped_partition_range_ms": {**_RANGE, "draws": "int", "is_open": "bool"},
     "draws": "int",
     "sink_groups": [_SINK_GROUP],
 }

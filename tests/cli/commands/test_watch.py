@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from typing import IO
 
 import pytest
+from confluent_kafka.admin import AdminClient
 
 from kgm.cli.main import run
 from kgm.coordinator.contract.settings import BrokerSettings
@@ -392,6 +393,37 @@ def test_a_watch_that_begins_later_knows_what_has_happened_since_its_baseline(cl
     else:
         assert found.partition(",")[0] == seen.partition(",")[0]
         assert "at least" in found
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_group_that_was_created_again_since_the_baseline_is_not_the_same(cluster, tmp_path, protocol):
+    """Even if it has reached the same generation or epoch."""
+    bootstrap, topic = cluster
+    group = f"g-{uuid.uuid4().hex[:8]}"
+    path, where = tmp_path / "before.json", (group, "-b", bootstrap)
+    with RdMembers(bootstrap) as members:
+
+        def form():
+            """Two members, one after the other. Its generation or epoch."""
+            running, start = fleet(members, group, topic, is_static=False, protocol=protocol, count=1)
+            running.append(start(1))
+            wait_settled(running, PARTITIONS)
+            path.write_text(kgm("describe", *where, "-o", "json").out)
+            seen = json.loads(path.read_text())["data"]["groups"][0]
+            return running, seen["generation"] or seen["assignment_epoch"]
+
+        running, number = form()
+        before = path.read_text()
+        for member in running:
+            member.close()
+        admin = AdminClient({"bootstrap.servers": bootstrap})
+        admin.delete_consumer_groups([group])[group].result(PATIENCE_S)
+        assert form()[1] == number
+        path.write_text(before)
+        for limit in (["--max-rebalances", "0"], ["--expect-no-moves"]):
+            done = kgm("watch", *where, "--baseline", str(path), "--count", "1", *limit)
+            assert done.code in (7, 8), done.out
+        assert "at least" in kgm("watch", *where, "--baseline", str(path), "--count", "1").out.splitlines()[-1]
 
 
 @pytest.mark.parametrize(

@@ -122,6 +122,14 @@ def test_target_assignments_while_nobody_looked_are_those_in_the_log(epochs, lea
     assert (counts.rebalances, counts.most_rebalances) == (least, most)
 
 
+@pytest.mark.parametrize(("member_id", "rebalances", "doubt"), [("a-1", 0, False), ("a-2", 4, True)])
+def test_the_same_generation_of_other_members_may_be_that_of_another_group(member_id, rebalances, doubt):
+    """The log was read, and no longer has the record from before."""
+    now = replace(_group(4), members=(replace(_group(4).members[0], member_id=member_id),))
+    counts = missed_between(_group(4), now, [RecordedGroup(at_ms=1, group=now)]).counts
+    assert (counts.rebalances, counts.rebalances_doubt is not None) == (rebalances, doubt)
+
+
 def test_a_partition_without_a_consumer_when_kgm_goes_on_is_handed_over_to_the_next():
     """As if kgm had looked all the time. No API returns the generation of an empty group, but its record has it."""
     empty = _owning(5)

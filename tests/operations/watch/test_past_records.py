@@ -35,7 +35,8 @@ def numbers(records):
         (CLASSIC, generations(4, 5, 6), [5, 6]),
         (CLASSIC, generations(2, 3, 4, 4, 5, 5), [5, 5]),
         (CLASSIC, generations(4), []),
-        (CLASSIC, [*generations(4, 5), *targets(3)], [5]),
+        (CLASSIC, [*targets(3), *generations(4, 5)], [5]),
+        (CLASSIC, [*generations(4, 5), *targets(5, 6)], [5, 5, 6]),
         (CONSUMER, targets(4, 6, 9), [6, 9]),
         (CONSUMER, [*generations(2), *targets(3, 4, 6)], [6]),
         # some may be missing: none is as old as the description
@@ -47,7 +48,8 @@ def numbers(records):
         # the group was deleted, or changed its protocol
         (CLASSIC, generations(4, 5, 1, 2), None),
         (CLASSIC, generations(1, 2, 3, 4, 5, member=replace(MEMBER, member_id="a-2")), None),
-        (CLASSIC, [*generations(4, 5), *targets(6)], None),
+        (CLASSIC, [*generations(4, 5), *targets(2, 3)], None),
+        (CONSUMER, targets(3, 4, None, 3, 4), None),
         (CONSUMER, [*targets(4, 5, None), *generations(6)], None),
         (CONSUMER, targets(4, 5, None), None),
         # nothing to compare with
@@ -56,3 +58,9 @@ def numbers(records):
 )  # fmt: skip
 def test_what_is_known_to_be_complete(before, recorded, expected):
     assert numbers(records_since(before, recorded)) == expected
+
+
+@pytest.mark.parametrize(("taken_ms", "expected"), [(None, [6]), (1, [6]), (0, None)])
+def test_a_record_that_is_younger_than_the_description_is_not_its_record(taken_ms, expected):
+    """A group that was created again has reached the same epoch."""
+    assert numbers(records_since(CONSUMER, targets(4, 6), taken_ms=taken_ms)) == expected

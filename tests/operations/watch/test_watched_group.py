@@ -387,7 +387,7 @@ def test_target_assignments_before_a_change_to_the_classic_protocol_may_be_missi
     watch = Watch()
     watch.see(consumer(A, B, epoch=3), target(3), targets=None)
     watch.see(group(A, B), after_gap(recorded(6, A, B)))
-    assert watch.group.summary().startswith("0 to 3 rebalances")
+    assert watch.group.summary().startswith("0 to 6 rebalances")
 
 
 def test_a_change_of_the_protocol_is_no_rebalance():

@@ -7,6 +7,7 @@ import pytest
 from kgm.model.client_library import stated_library
 from kgm.model.errors import UsageError
 from kgm.model.snapshot import CoordinatorNode, TopicSnapshot
+from kgm.operations.bounce.gates import Gates
 from kgm.simulation.bounce import simulate
 from kgm.simulation.compare import compare, side_by_side
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan, Rolling, Stop, WhatIf
@@ -50,6 +51,9 @@ def test_a_static_member_that_was_killed_is_refused_until_its_session_ends():
     assert scenario.ranges is not None
     assert (scenario.ranges.rebalances.min, scenario.ranges.rebalances.max) == (1, 2)
     assert scenario.ranges.handovers.min == len(outcome.moves), "to come back takes nothing back"
+    assert scenario.stopped_partition_range_ms.is_open, "nobody knows when it comes back"
+    (failure,) = Gates(stopped_ms=10**9).failures(scenario)
+    assert failure.message == "how long partitions will have no consumer is not known"
     command = f"kgm remove-members synthetic --instance-ids {victim}"
     assert any("UNRELEASED_INSTANCE_ID" in caveat and command in caveat for caveat in scenario.caveats)
     (gone,) = [event.at_ms for event in outcome.timeline if event.event == "expired"]
@@ -64,6 +68,7 @@ def test_a_supervisor_starts_it_again_until_its_session_has_ended():
     outcome = scenario.typical
     assert outcome.refused_joins == 4, "after 5, 15, 25 and 35 s"
     assert outcome.generations == 2, "one epoch when its session ends, one when it is let in"
+    assert not scenario.stopped_partition_range_ms.is_open
     assert set(outcome.final_assignment) == set(ids(group))
     starts = [event.at_ms for event in outcome.timeline if event.event == "start"]
     assert 45_000 <= starts[-1] <= 49_000

@@ -79,7 +79,8 @@ def _with_range(typical: int, drawn: Range | None) -> str:
 
 def _stopped(typical_ms: int, drawn: TimeRange) -> str:
     differs = drawn.is_meaningful and drawn.min != drawn.max
-    span = f" ({drawn.min / 1000:,.1f}-{drawn.max / 1000:,.1f})" if differs else ""
+    most = "?" if drawn.is_open else f"{drawn.max / 1000:,.1f}"
+    span = f" ({drawn.min / 1000:,.1f}-{most})" if differs or drawn.is_open else ""
     return f"{typical_ms / 1000:,.1f}{span} s"
 
 
