@@ -84,32 +84,39 @@ def interrupted_by_signals(*, sigterm_code: int | None = None) -> Iterator[None]
     A signal that kgm was started to ignore (nohup) stays ignored. Only the main thread can have a handler."""
     global _interrupted_by, _has_hung_up
     _interrupted_by, _has_hung_up = signal.SIGINT, False
+    is_interrupted = False
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
     def interrupt(number: int) -> None:
         global _interrupted_by, _has_hung_up  # noqa: PLW0603
+        nonlocal is_interrupted
         _has_hung_up = _has_hung_up or number == signal.SIGHUP
-        # A terminal that closes and systemd send several signals: the first must not be kept from its report.
-        if _interrupted_by == signal.SIGINT:
+        # A terminal that closes and systemd send several signals: the first must not be kept from its report, unless an
+        # operator insists.
+        is_first, is_interrupted = not is_interrupted, True
+        if is_first:
             _interrupted_by = number
+        if is_first or number == signal.SIGINT:
             raise KeyboardInterrupt
 
     def interrupt_again(unraisable: sys.UnraisableHookArgs) -> None:
         """Python ignores the exception of a handler that runs within the callback of a weak reference, such as those
         that the collection of garbage calls."""
-        global _interrupted_by
+        nonlocal is_interrupted
         if not isinstance(unraisable.exc_value, KeyboardInterrupt):
             hook(unraisable)
             return
-        number, _interrupted_by = _interrupted_by, signal.SIGINT
-        threading.Timer(_AGAIN_S, signal.pthread_kill, [main, number]).start()
+        is_interrupted = False
+        threading.Timer(_AGAIN_S, signal.pthread_kill, [main, _interrupted_by]).start()
 
     hook, main = sys.unraisablehook, threading.get_ident()
     sys.unraisablehook = interrupt_again
     stops = (signal.SIGTERM, signal.SIGHUP)
     handlers = {int(number): interrupt for number in stops if signal.getsignal(number) is not signal.SIG_IGN}
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        handlers[signal.SIGINT] = interrupt
     try:
         with _handled(handlers):
             try:

@@ -4,11 +4,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TypedDict, Unpack
 
+from kgm.coordinator.contract.behavior import behavior_of
+from kgm.model.broker_version import REFERENCE
 from kgm.model.errors import KgmError
 from kgm.model.snapshot import GroupSnapshot
 from kgm.simulation.bounce import simulate
 from kgm.simulation.draws.executor import DrawExecutor
-from kgm.simulation.plan.bounce_plan import GroupProtocol, Membership, Plan, WhatIf
+from kgm.simulation.plan.bounce_plan import GroupProtocol, Membership, Plan, WhatIf, with_versions_of
 from kgm.simulation.report.prediction import Prediction
 from kgm.simulation.shape import PlayedShapes
 
@@ -56,7 +58,9 @@ def side_by_side(snapshot: GroupSnapshot, plan: Plan, **how: Unpack[PlayOptions]
     pre-registered ids: it supposes a broker that honors them."""
     as_is = simulate(snapshot, plan, **how)
     what_ifs = {}
-    if as_is.protocol == GroupProtocol.CONSUMER.value and plan.bounce and as_is.typical.refused_joins:
+    version = with_versions_of(snapshot, plan).kafka_version or REFERENCE
+    can_remove = behavior_of(version).removes_consumer_members
+    if as_is.protocol == GroupProtocol.CONSUMER.value and plan.bounce and as_is.typical.refused_joins and can_remove:
         what_ifs["freed"] = replace(plan.what_if, freed=True)
     if plan.has_standby_plan:
         what_ifs["standby"] = replace(plan.what_if, standby=True)

@@ -153,7 +153,7 @@ class BounceToPlay:
             left_out=max(draw.left_out for draw in every) if simulation.plan.retry_every_ms is None else 0,
             depends_on_intervals=bool(_other_than(drawn, lambda: at_other_intervals)),
             caveats=caveats(group, simulation.plan, simulation.settings, (*drawn, *extreme), is_certain=is_certain),
-            session_caveats=session_caveats(shorter, SHORTEST_SESSION_MS),
+            session_caveats=session_caveats(shorter, _shortest_session_ms(simulation)),
             depends_on_ids=any(map(_depends_on_ids, every)),
         )
 
@@ -243,16 +243,23 @@ def _with_extreme_intervals(settings: BrokerSettings, assumed: Sequence[str]) ->
         yield replace(settings, group_consumer_heartbeat_interval_ms=longest_ms)
 
 
+def _shortest_session_ms(simulation: Simulation) -> int:
+    """The shortest session timeout of a member: of a classic group, the broker's minimum."""
+    is_classic = simulation.group.protocol is GroupProtocol.CLASSIC
+    return simulation.settings.group_min_session_timeout_ms if is_classic else SHORTEST_SESSION_MS
+
+
 def _with_shorter_session(
     simulation: Simulation, assumed: frozenset[str], drawn: Sequence[Draw]
 ) -> Sequence[Draw]:  # fmt: skip
-    """A few draws with the shortest session timeout that a broker allows by default, if the session timeout of members
-    had to be assumed: no API returns that of a classic group, and that of a consumer group only to who may read the
+    """A few draws with the shortest session timeout that the broker allows, if the session timeout of members had to be
+    assumed: no API returns that of a classic group, and that of a consumer group only to who may read the
     group's settings. No draws if the outcomes are the same as in `drawn`."""
     if not assumed:
         return ()
+    shortest_ms = _shortest_session_ms(simulation)
     members = tuple(
-        replace(member, session_timeout_ms=SHORTEST_SESSION_MS) if member.member_id in assumed else member
+        replace(member, session_timeout_ms=shortest_ms) if member.member_id in assumed else member
         for member in simulation.group.members
     )
     other = replace(simulation, group=replace(simulation.group, members=members))

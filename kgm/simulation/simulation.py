@@ -9,7 +9,7 @@ from typing import Any
 from kgm.assignors.unsupported_groups import refuse_to_migrate
 from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.java.scala_map import scala_map_capacity
-from kgm.model.errors import NotFoundError, TimedOutError, UsageError
+from kgm.model.errors import NotFoundError, RefusedError, TimedOutError, UsageError
 from kgm.model.snapshot import GroupSnapshot
 from kgm.simulation.draws import budget
 from kgm.simulation.draws.executor import HERE, DrawExecutor
@@ -101,6 +101,7 @@ class Simulation:
         if settings.behavior.has_scala_maps:
             _refuse_consumer_protocol(group, plan)
             group = replace(group, listing_capacity=_scala_capacity(snapshot))
+        _refuse_impossible_removal(group, plan, settings)
         return cls(group=group, plan=plan, settings=settings, seed=seed)
 
     def play(self, draws: int) -> Sequence[Draw]:
@@ -325,6 +326,16 @@ def _refuse_consumer_protocol(group: StartingGroup, plan: Plan) -> None:
         raise UsageError(
             f"brokers of Kafka {plan.kafka_version} have no groups of the consumer protocol (KIP-848)",
             hint="--kafka-version 4.0, or 3.9+new for a broker with the new coordinator",
+        )
+
+
+def _refuse_impossible_removal(group: StartingGroup, plan: Plan, settings: BrokerSettings) -> None:
+    is_removed = bool(plan.remove) or plan.remove_first or plan.what_if.freed
+    if is_removed and group.protocol is GroupProtocol.CONSUMER and not settings.behavior.removes_consumer_members:
+        raise RefusedError(
+            f"Kafka {settings.kafka_version} cannot remove members of consumer groups (KAFKA-18188; Kafka 4.0 can)",
+            hint="wait until their sessions have ended",
+            group_id=group.group_id,
         )
 
 

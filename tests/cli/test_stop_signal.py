@@ -56,6 +56,17 @@ def test_only_the_first_signal_interrupts():
         assert interrupted_code() == 143
 
 
+def test_a_signal_after_ctrl_c_does_not_keep_it_from_its_report():
+    with interrupted_by_signals():
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGTERM)
+        signal.raise_signal(signal.SIGHUP)
+        assert interrupted_code() == 130
+        with pytest.raises(KeyboardInterrupt):  # an operator insists
+            signal.raise_signal(signal.SIGINT)
+
+
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_a_signal_that_comes_where_exceptions_are_ignored_is_not_lost(number, code):
     """Such as while garbage is collected: its callbacks are the next Python code that runs."""

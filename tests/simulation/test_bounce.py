@@ -14,7 +14,7 @@ from kgm.model.errors import NotFoundError, RefusedError, TimedOutError, UsageEr
 from kgm.model.snapshot import OffsetSnapshot, TopicSnapshot
 from kgm.model.snapshot_json import snapshot_from_json
 from kgm.simulation.bounce import simulate
-from kgm.simulation.compare import compare
+from kgm.simulation.compare import compare, side_by_side
 from kgm.simulation.draws.executor import ParallelDrawExecutor
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan, Rolling, Stop, WhatIf
 from kgm.simulation.plan.synthetic_group import synthetic_group
@@ -573,6 +573,19 @@ def test_consumer_groups_before_4_0_have_no_exact_prediction(version, is_exact):
     assert scenario.exact is is_exact
     assert any("simulated as those of 4.0" in caveat for caveat in scenario.caveats) is not is_exact
     assert scenario.typical.moved_partitions == 0
+
+
+def test_before_4_0_members_of_consumer_groups_cannot_be_removed():
+    """The broker answers UNKNOWN_MEMBER_ID (KAFKA-18188; seen with 3.9.1): nothing may be stopped for it."""
+    group, what_if = made_up(), WhatIf(protocol=GroupProtocol.CONSUMER)
+    old, first = {"what_if": what_if, "kafka_version": BrokerVersion.parse("3.9+new")}, ids(group, 0)
+    for removal in ({"remove": first}, {"bounce": first, "remove_first": True}):
+        with pytest.raises(RefusedError, match="cannot remove members of consumer groups"):
+            predict(group, **old, **removal)
+        assert predict(group, **{**old, "kafka_version": BrokerVersion.parse("4.0")}, **removal)
+    killed = Plan(bounce=first, stop=Stop.CRASH, restart_time_ms=1_000, **old)
+    (as_is,) = side_by_side(group, killed, draws=2)
+    assert not any("remove-members" in caveat for caveat in as_is.caveats)
 
 
 def test_each_restart_takes_one_of_the_times_that_were_seen():

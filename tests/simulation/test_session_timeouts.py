@@ -2,6 +2,7 @@
 
 import itertools
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -31,6 +32,16 @@ GROUPS = {
     "KIP-848, static": consumers(STATIC), "KIP-848, dynamic": consumers(DYNAMIC), "Kafka Streams": application(),
     "KIP-1071": streams_group(), "Connect": workers(),
 }  # fmt: skip
+
+
+@pytest.mark.parametrize(("minimum_ms", "most"), [(6_000, 0), (500, 2)])
+def test_a_session_that_is_not_known_may_be_as_short_as_the_broker_allows(minimum_ms, most):
+    """Seen: sessions of 1.5 s where the broker allows them, and members that were away for 2.5 s."""
+    group = replace(made_up(3, 6), session_timeout_ms=None)
+    settings = {"group.min.session.timeout.ms": str(minimum_ms)}
+    found = simulate(group, Plan(bounce=ids(group, 0), restart_time_ms=2_500, settings=settings), draws=5)
+    rebalances = found.ranges.rebalances.max if found.ranges else found.typical.rebalances
+    assert (rebalances, found.exact) == (most, most == 0)
 
 
 @pytest.mark.few(1)

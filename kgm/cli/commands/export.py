@@ -20,13 +20,13 @@ from kgm.cli.output.report import Column, Columns, MadeRows, Report, cluster_jso
 from kgm.cli.output.streams import write_stdout
 from kgm.cli.stop_signal import interrupted_by_signals
 from kgm.model.distribution import install_command
-from kgm.model.errors import UsageError
+from kgm.model.errors import AuthenticationError, KgmError, UnreachableError, UsageError
 from kgm.text.durations import parse_duration, show_duration
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
-    from kgm.operations.export.collector import Collection, GroupCollector
+    from kgm.operations.export.collector import Collection, ExportRequest, GroupCollector
     from kgm.operations.export.listener import MetricsListener
 
 SCHEMA = "kgm.export/v1"
@@ -116,7 +116,13 @@ def export(
         listener = (
             None if address is None else stack.enter_context(MetricsListener(*address, allowed_hosts=allow_host or ()))
         )
-        collector = GroupCollector(cluster=stack.enter_context(options.cluster(reads_only=True)), request=request)
+        try:
+            cluster = stack.enter_context(options.cluster(reads_only=True))
+        except (UnreachableError, AuthenticationError) as error:
+            if textfile is not None:  # what an earlier run wrote is not the present any more
+                _write_down(Path(textfile), request, error)
+            raise
+        collector = GroupCollector(cluster=cluster, request=request)
         if listener is not None:
             _serve(collector, listener, interval_ms or _DEFAULT_INTERVAL_MS)
         elif textfile is not None:
@@ -230,6 +236,15 @@ def _write(collector: GroupCollector, path: Path, interval_ms: int | None) -> No
     if not first.is_up:
         raise first.errors[-1]
     exit_with(first.errors, done=len(first.series.group_ids))
+
+
+def _write_down(path: Path, request: ExportRequest, error: KgmError) -> None:
+    """Write that the cluster does not answer."""
+    from kgm.operations.export.collector import no_collection
+    from kgm.operations.export.families import prometheus_text
+    from kgm.operations.export.textfile import write_textfile
+
+    write_textfile(path, prometheus_text(no_collection(request, error)))
 
 
 def _go_on(collector: GroupCollector, interval_ms: int, use: Callable[[Collection], None]) -> NoReturn:

@@ -127,6 +127,9 @@ class CoordinatorBehavior:
     has_compared_consumer_groups: bool = _since(4, 0)
     """Whether the rules of consumer groups were compared with the version's own classes. 3.7 to 3.9 were not compared:
     their consumer groups are simulated as in 4.0."""
+    removes_consumer_members: bool = _since(4, 0)
+    """Whether a LeaveGroup removes members of consumer groups; earlier versions answer UNKNOWN_MEMBER_ID
+    (KAFKA-18188)."""
     first_epoch: int = _steps(0, ((4, 3), 1))
     """Group and assignment epoch of a consumer or streams group that no member has joined yet. Where it is 0, a
     heartbeat at group epoch 0 always raises the epoch to 1 in a consumer group (ModernGroup), and to 2 in a streams

@@ -61,6 +61,12 @@ class Collection:
     has_read_log: bool = False
 
 
+def no_collection(request: ExportRequest, error: KgmError) -> Collection:
+    """What a collection sees of a cluster that does not answer."""
+    series = GroupSeries(most=request.max_series, has_times=request.with_times)
+    return Collection(at_s=time.time(), duration_s=0.0, is_up=False, cluster_id=None, series=series, errors=(error,))
+
+
 @dataclass(slots=True, kw_only=True)
 class GroupCollector:
     """Collects from one cluster. clock: monotonic, in seconds."""

@@ -219,7 +219,8 @@ def excess(counts: StepCounts, expected: StepExpectation, what: str) -> list[str
         found.append(f"{what}: {many(counts.rebalances, 'rebalance')}{doubt}, predicted: {predicted}")
     if counts.handovers > expected.handovers.most:
         predicted = _counted(expected.handovers, "handover")
-        found.append(f"{what}: {many(counts.handovers, 'handover')}, predicted: {predicted}")
+        least = "" if counts.handovers_exact else "at least "
+        found.append(f"{what}: {least}{many(counts.handovers, 'handover')}, predicted: {predicted}")
     return found
 
 

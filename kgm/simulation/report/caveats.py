@@ -376,11 +376,14 @@ def _refused(group: StartingGroup, plan: Plan, settings: BrokerSettings, draws: 
                 if plan.retry_every_ms is None
                 else f": it is started again every {plan.retry_every_ms / 1000:g} s"
             )
+        removal = ""
+        if settings.behavior.removes_consumer_members:
+            command = _removal_command(group.group_id, list(refused))
+            removal = f". If it is removed first, it can join immediately: {command}"
         texts.append(
             f"a {'killed ' if plan.stop is Stop.CRASH else ''}static member has not announced its return: until "
             f"its session ends, up to {session} after its last heartbeat, the broker refuses its next process "
-            f"(UNRELEASED_INSTANCE_ID), {then}. If it is removed first, it can join immediately: "
-            f"{_removal_command(group.group_id, list(refused))}"
+            f"(UNRELEASED_INSTANCE_ID), {then}{removal}"
         )
     if any("GROUP_ID_NOT_FOUND" in event.detail for event in events):
         writer = group.unknown_assignor or group.assignor

@@ -152,8 +152,11 @@ def test_a_file_is_whole_and_readable_for_others(kafka, group, tmp_path):
 @pytest.mark.kafka
 def test_a_file_for_a_cluster_that_went_away_says_so(tmp_path):
     path = tmp_path / "kgm.prom"
+    path.write_text("kgm_up 1.0\n")
     run = kgm("export", "-b", f"127.0.0.1:{free_ports(1)[0]}", "--timeout", "1s", "--textfile", str(path))
     assert run.code == 5
+    assert "\nkgm_up 0.0\n" in path.read_text()
+    assert "{group=" not in path.read_text()
 
 
 @pytest.mark.parametrize(
