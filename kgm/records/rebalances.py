@@ -56,15 +56,12 @@ class EndedRebalances:
 
     def target(self, epoch: int, *, follows_gap: bool = False) -> tuple[int, int]:
         """Take a record of a target assignment: it is one rebalance, unless it is the same as before."""
-        before, is_new, was_target = (
-            self.number,
-            self.is_removed or (not self.is_target and self.is_empty),
-            self.is_target,
-        )
+        before, is_new = self.number, self.is_removed or (not self.is_target and self.is_empty)
+        counts_from = self.number if self.is_target else 0
         self.number, self.is_target, self.is_empty, self.is_removed = epoch, True, False, False
         if before is None or (epoch == before and not is_new):
             return 0, 0
-        return 1, most_between(before if was_target else 0, epoch) if follows_gap else 1
+        return 1, most_between(counts_from or 0, epoch) if follows_gap else 1
 
     def removed(self) -> None:
         """The target assignment was deleted: the group was, or it changed to the classic protocol."""

@@ -31,8 +31,9 @@ from kgm.simulation.simulation import FEWEST_DRAWS, Simulation
 
 #: The migration policies besides the default one.
 _OTHER_POLICIES = ("upgrade", "downgrade", "disabled")
-#: The default of group.min.session.timeout.ms.
-SHORTEST_SESSION_MS = 6_000
+#: A session timeout that is played for members of a consumer group whose own is not known: as short as the default
+#: minimum for those of a classic group.
+_SHORT_SESSION_MS = 6_000
 _COOPERATIVE = "cooperative-sticky"
 #: Of how many members each is played as the only one that asks for the broker's assignor.
 _MOST_VOTERS = 3
@@ -246,7 +247,7 @@ def _with_extreme_intervals(settings: BrokerSettings, assumed: Sequence[str]) ->
 def _shortest_session_ms(simulation: Simulation) -> int:
     """The shortest session timeout of a member: of a classic group, the broker's minimum."""
     is_classic = simulation.group.protocol is GroupProtocol.CLASSIC
-    return simulation.settings.group_min_session_timeout_ms if is_classic else SHORTEST_SESSION_MS
+    return simulation.settings.group_min_session_timeout_ms if is_classic else _SHORT_SESSION_MS
 
 
 def _with_shorter_session(

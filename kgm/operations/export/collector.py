@@ -40,6 +40,10 @@ class ExportRequest:
     max_series: int = 50_000
     is_once: bool = False
 
+    def no_series(self) -> GroupSeries:
+        """The series of a collection before any group is added."""
+        return GroupSeries(most=self.max_series, has_times=self.with_times)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collection:
@@ -63,8 +67,9 @@ class Collection:
 
 def no_collection(request: ExportRequest, error: KgmError) -> Collection:
     """What a collection sees of a cluster that does not answer."""
-    series = GroupSeries(most=request.max_series, has_times=request.with_times)
-    return Collection(at_s=time.time(), duration_s=0.0, is_up=False, cluster_id=None, series=series, errors=(error,))
+    return Collection(
+        at_s=time.time(), duration_s=0.0, is_up=False, cluster_id=None, series=request.no_series(), errors=(error,)
+    )  # fmt: skip
 
 
 @dataclass(slots=True, kw_only=True)
@@ -86,7 +91,7 @@ class GroupCollector:
         began_s, request = self.clock(), self.request
         self.cluster.renew(request.budget_ms)
         self.cluster.offsets.forget_failures()
-        series = GroupSeries(most=request.max_series, has_times=request.with_times)
+        series = request.no_series()
         errors: list[KgmError] = []
         is_up, unseen = True, None
         self._log_unread_because, self._has_read_log = None, False
@@ -109,7 +114,7 @@ class GroupCollector:
         except KgmError as error:
             errors.append(error)
             is_up = False
-            series = GroupSeries(most=request.max_series, has_times=request.with_times)
+            series = request.no_series()
         return Collection(
             at_s=time.time(),
             duration_s=self.clock() - began_s,

@@ -15,7 +15,7 @@ from kgm.model.assignment import owners
 from kgm.model.changes import knows_owners, owned
 from kgm.model.snapshot import GroupSnapshot
 from kgm.operations.rollout.expectation import StepCounts
-from kgm.operations.watch.past_records import may_be_another, records_since
+from kgm.operations.watch.past_records import may_be_another, member_ids, records_since
 from kgm.operations.watch.rebalance_count import CountDoubt
 from kgm.records.rebalances import EndedRebalances, most_between
 
@@ -50,7 +50,7 @@ def missed_between(
     is_classic = now.type == "classic"
     first, last = (before.generation, now.generation) if is_classic else (before.assignment_epoch, now.assignment_epoch)
     groups = [one.group for one in recorded if isinstance(one, RecordedGroup)]
-    if is_classic and last is None and groups and _member_ids(groups[-1]) == _member_ids(now):
+    if is_classic and last is None and groups and member_ids(groups[-1]) == member_ids(now):
         last = groups[-1].generation  # no API has the generation of an empty group
     since = records_since(before, recorded)
     between = _all_between(since, last) if is_classic else None
@@ -98,7 +98,3 @@ def _all_between(
     if last is None or not generations or generations[-1] < last:
         return None
     return [one for one, generation in zip(groups, generations, strict=True) if generation <= last]
-
-
-def _member_ids(group: GroupSnapshot) -> set[str]:
-    return {one.member_id for one in group.members}

@@ -196,7 +196,7 @@ class GroupObservation:
     def _missed_since(self, since: GroupSnapshot) -> MissedTime:
         assert self.latest is not None
         recorded = self._poller.read_back().get(self.watched.group_id, ())
-        return missed_between(since, self.latest, [*recorded])
+        return missed_between(since, self.latest, recorded)
 
     def _totals(self) -> StepCounts:
         watched = self.watched

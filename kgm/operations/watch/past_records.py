@@ -30,9 +30,11 @@ def records_since(
 def may_be_another(before: GroupSnapshot, now: GroupSnapshot) -> bool:
     """Whether the group may have been deleted and created again between two descriptions: a group that is deleted has
     no members, so one that has a member of before is the same."""
-    return bool(before.members) and not {one.member_id for one in before.members} & {
-        one.member_id for one in now.members
-    }
+    return bool(before.members) and not member_ids(before) & member_ids(now)
+
+
+def member_ids(group: GroupSnapshot) -> set[str]:
+    return {one.member_id for one in group.members}
 
 
 def _number(record: RecordedGroup | RecordedTarget) -> int | None:
@@ -45,5 +47,4 @@ def _may_be_of(record: RecordedGroup | RecordedTarget, before: GroupSnapshot, ta
         return False
     if isinstance(record, RecordedTarget):
         return before.type != "classic"
-    members = {one.member_id for one in record.group.members}
-    return before.type == "classic" and members == {one.member_id for one in before.members}
+    return before.type == "classic" and member_ids(record.group) == member_ids(before)

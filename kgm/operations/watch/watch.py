@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Protocol
@@ -36,7 +36,7 @@ class Poller(Protocol):
 
     def poll(self) -> Mapping[str, PolledGroup]: ...
 
-    def read_back(self) -> Mapping[str, Iterable[RecordedGroup | RecordedTarget]]:
+    def read_back(self) -> Mapping[str, Sequence[RecordedGroup | RecordedTarget]]:
         """What the coordinator's log has of each group, oldest first; nothing if it cannot be read."""
         ...
 
@@ -88,8 +88,8 @@ class Watch:
         past = self._poller.read_back() if any(one.baseline is not None for one in self.groups) else {}
         looks, now_ms = self._poller.poll(), self._now_ms()
         for group in self.groups:
-            recorded = [*past.get(group.group_id, ())]
-            self._first_events += group.observe(self._since_baseline(group, looks[group.group_id], recorded), now_ms)
+            look = self._since_baseline(group, looks[group.group_id], past.get(group.group_id, ()))
+            self._first_events += group.observe(look, now_ms)
             if group.error is not None:
                 raise group.error
 
