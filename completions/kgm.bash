@@ -307,6 +307,7 @@ _kgm() {
         --session-timeout) _kgm_value '' "$cur"; return ;;
         --assignor) _kgm_value words "$cur" 'range roundrobin sticky cooperative-sticky consumer-uniform consumer-range'; return ;;
         --library) _kgm_value words "$cur" 'java librdkafka'; return ;;
+        --set) _kgm_value '' "$cur"; return ;;
         --fail-if-moves|--fail-if-handovers) _kgm_value '' "$cur"; return ;;
         --fail-if-rebalances) _kgm_value '' "$cur"; return ;;
         --fail-if-stopped) _kgm_value '' "$cur"; return ;;
@@ -321,7 +322,7 @@ _kgm() {
         -o|--output) _kgm_value words "$cur" 'table wide json yaml csv tsv name ndjson markdown schema'; return ;;
         --color) _kgm_value words "$cur" 'auto always never'; return ;;
         esac
-        if [[ $cur == -* ]]; then _kgm_words '-g --group --from-file --host --client-id --rack --match-members --for-good --restart-time --stop --session-timeout --assignor --library --fail-if-moves --fail-if-handovers --fail-if-rebalances --fail-if-stopped --report --draws --seed -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
+        if [[ $cur == -* ]]; then _kgm_words '-g --group --from-file --host --client-id --rack --match-members --for-good --restart-time --stop --session-timeout --assignor --library --set --fail-if-moves --fail-if-handovers --fail-if-rebalances --fail-if-stopped --report --draws --seed -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
         _kgm_value 'groups' "$cur"
         ;;
     'plan')
@@ -338,6 +339,7 @@ _kgm() {
         --heartbeat-interval) _kgm_value '' "$cur"; return ;;
         --assignor) _kgm_value words "$cur" 'range roundrobin sticky cooperative-sticky consumer-uniform consumer-range'; return ;;
         --library) _kgm_value words "$cur" 'java librdkafka'; return ;;
+        --set) _kgm_value '' "$cur"; return ;;
         --restart-times) _kgm_value '' "$cur"; return ;;
         --history) _kgm_value 'folder' "$cur"; return ;;
         --minimize|--minimise) _kgm_value words "$cur" 'stopped handovers rebalances duration'; return ;;
@@ -358,7 +360,7 @@ _kgm() {
         -o|--output) _kgm_value words "$cur" 'table wide json yaml csv tsv name ndjson markdown schema'; return ;;
         --color) _kgm_value words "$cur" 'auto always never'; return ;;
         esac
-        if [[ $cur == -* ]]; then _kgm_words '-g --group --from-file -i --instance-ids -m --member-ids --match-members --all --restart-time --stop --unit --session-timeout --heartbeat-interval --assignor --library --restart-times --history --minimize --minimise --max-duration --max-unavailable --keep-consuming --pause --exec --exec-stop --assume-stopped --budget --draws --seed -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
+        if [[ $cur == -* ]]; then _kgm_words '-g --group --from-file -i --instance-ids -m --member-ids --match-members --all --restart-time --stop --unit --session-timeout --heartbeat-interval --assignor --library --set --restart-times --history --minimize --minimise --max-duration --max-unavailable --keep-consuming --pause --exec --exec-stop --assume-stopped --budget --draws --seed -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
         _kgm_value 'groups' "$cur"
         ;;
     'assign')

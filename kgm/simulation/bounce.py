@@ -9,6 +9,7 @@ from kgm.simulation.connect.bounce import draws_of, simulate_connect
 from kgm.simulation.connect.group import connect_group_of, is_connect
 from kgm.simulation.draws.executor import HERE, DrawExecutor
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan
+from kgm.simulation.plan.settled import may_lack_room
 from kgm.simulation.plan.starting_group import with_stated_library
 from kgm.simulation.play.draw import Draw
 from kgm.simulation.played_bounce import BounceToPlay, PlayedBounce
@@ -20,6 +21,7 @@ from kgm.simulation.report.caveats import (
     may_be_late,
     policy_caveats,
     settings_caveats,
+    size_caveats,
     version_caveats,
     votes_caveats,
 )
@@ -80,9 +82,10 @@ def simulate(
         and not is_cut_short  # other versions or libraries may not have been played
         and played.are_alike
         and (played.draws > 1 or played.is_certain)
-        and not (played.is_open or _is_early(simulation) or is_foreign(snapshot, planned))
-        and not (played.depends_on_policy or played.depends_on_votes)
-        and not (played.is_left_to_chance or may_be_late(group, planned))
+        and not (
+            played.is_open or _is_early(simulation) or is_foreign(snapshot, planned) or may_be_late(group, planned)
+        )
+        and not (played.depends_on_policy or played.depends_on_votes or played.is_left_to_chance)
         # Without a rebalance no client fetches the number of partitions.
         and not (assumes_topics(snapshot, group) and played.rebalances)
     )
@@ -100,11 +103,12 @@ def simulate(
             *played.session_caveats,
             *_caveats(snapshot, simulation, played),
             *((_FEWER_DRAWS,) if is_cut_short else ()),
-            *((_ONE_DRAW,) if played.draws == 1 and not exact else ()),
+            *((_ONE_DRAW,) if played.draws == 1 and not (exact or played.is_certain) else ()),
         ),
         ranges=None if exact or has_one_draw else of_framework.widened(doubts.widened(played.ranges)),
         stopped_partition_range_ms=replace(played.stopped_range_ms, is_open=doubts.late_returns > 0),
         protocol=group.protocol.value,
+        may_be_full=doubts.may_be_full,
     )
 
 
@@ -116,7 +120,8 @@ def _doubts(snapshot: GroupSnapshot, simulation: Simulation, played: PlayedBounc
     doubts = doubts_of(
         snapshot, group, plan, has_rebalances=played.has_rebalances, custom_default=default if is_custom else None
     )
-    return replace(doubts, late_returns=played.left_out)
+    may_be_full = may_lack_room(group, plan, simulation.settings)
+    return replace(doubts, late_returns=played.left_out, may_be_full=may_be_full)
 
 
 def _caveats(snapshot: GroupSnapshot, simulation: Simulation, played: PlayedBounce) -> tuple[str, ...]:
@@ -127,6 +132,7 @@ def _caveats(snapshot: GroupSnapshot, simulation: Simulation, played: PlayedBoun
         *policy_caveats(depends_on_policy=played.depends_on_policy),
         *heartbeat_caveats(group, depends_on_intervals=played.depends_on_intervals),
         *votes_caveats(group, settings, depends_on_votes=played.depends_on_votes),
+        *size_caveats(group, may_be_full=may_lack_room(group, plan, settings)),
         *played.caveats.open,
         *group.caveats,
         *settings_caveats(

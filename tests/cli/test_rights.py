@@ -484,8 +484,9 @@ def test_a_login_that_sees_some_groups_is_told_that_there_may_be_others(as_user,
     ],
     ids=lambda value: value[0] if isinstance(value, list) else None,
 )
-def test_a_gate_is_not_green_if_partitions_had_to_be_assumed(as_user, words, code):
-    """Without DESCRIBE on the topic, there may be any number of partitions besides those that are assigned."""
+def test_a_gate_is_not_green_if_it_rests_on_what_had_to_be_assumed(as_user, words, code):
+    """Without DESCRIBE on the topic, there may be any number of partitions besides those that are assigned; without
+    DESCRIBE_CONFIGS on the cluster, the group may be full."""
     found, document, err = as_user("viewer", *words)
     assert found == code, err
     (error,) = document["errors"]
@@ -493,7 +494,10 @@ def test_a_gate_is_not_green_if_partitions_had_to_be_assumed(as_user, words, cod
     assert any(f"'{TOPIC}'" in fact for fact in error["facts"])
     assert f"the principal needs DESCRIBE on Topic '{TOPIC}'" in err
     assert as_user("viewer", *words[:-2])[0] == 0  # without a limit, a warning is enough
-    assert as_user("operator", *words)[0] == 0
+    found, document, err = as_user("operator", *words)
+    assert (found, document["errors"][0]["facts"]) == (code, ["the broker's group.max.size"])
+    assert "the principal needs DESCRIBE_CONFIGS on Cluster" in err
+    assert as_user("operator", *words, "--set", "group.max.size=9")[0] == 0
 
 
 def test_metrics_of_a_login_that_sees_no_group(as_user, kafka, capsys):

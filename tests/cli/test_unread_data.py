@@ -280,6 +280,25 @@ def test_settings_that_could_not_be_read_are_assumed_aloud(proxy, command, fault
     assert [text for text in caveats() if text.startswith(f"the broker's settings {why}") and ASSUMED in text]
 
 
+RESTARTS = {
+    "simulate-bounce": ("simulate-bounce", "g", "--all", "--fail-if-moves", "0", "--fail-if-rebalances", "0"),
+    "drain": ("drain", "g", "--client-id", "*", "--restart-time", "2s", "--fail-if-moves", "0"),
+    "plan": ("plan", "g", "--keep-consuming", "10%", "--restart-time", "2s"),
+    "rollout": ("rollout", "g", "--all", "--exec", "true", "--dry-run", "--fail-if-rebalances", "0"),
+}
+
+
+@pytest.mark.parametrize("command", RESTARTS)
+def test_a_group_may_be_full_where_the_limit_could_not_be_read(proxy, command):
+    words = (*RESTARTS[command], "-b", proxy.bootstrap)
+    assert kgm(*words).code == 0
+    proxy.always(ApiKey.DESCRIBE_CONFIGS, refused(ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
+    run = kgm(*words)
+    assert run.code == (6 if command == "rollout" else 7)
+    assert "group.max.size" in run.out + run.err
+    assert kgm(*words, "--set", "group.max.size=3").code == 0
+
+
 @pytest.mark.parametrize(
     ("fault", "code"),
     [

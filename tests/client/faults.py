@@ -196,7 +196,11 @@ class FaultProxy:
             threading.Thread(target=self._relay, args=(client,), daemon=True).start()
 
     def _relay(self, client: socket.socket) -> None:
-        server = socket.create_connection(self.backend, source_address=(self.source, 0))
+        try:
+            server = socket.create_connection(self.backend, source_address=(self.source, 0))
+        except OSError:  # the broker has ended
+            _end(client)
+            return
         with self._lock:
             self._open += [client, server]
         try:

@@ -15,12 +15,15 @@ from kgm.coordinator.contract.settings import listed_assignors
 from kgm.model.broker_version import FIRST_WITH_JAVA, LAST_WITH_SCALA
 from kgm.model.errors import ConditionNotMet, NotFoundError, PartialError, UsageError
 from kgm.model.snapshot import GroupSnapshot, TopicSnapshot
-from kgm.simulation.plan.bounce_plan import GroupProtocol, Membership
+from kgm.simulation.plan.bounce_plan import GroupProtocol, Membership, Plan
 from kgm.simulation.plan.server_assignors import OFFERED
+from kgm.simulation.plan.settled import size_limit_name
 from kgm.simulation.plan.starting_group import with_stated_library
 from kgm.simulation.plan.synthetic_group import newly_assigned, synthetic_group
+from kgm.simulation.report.prediction import Prediction
 from kgm.simulation.sinks import SinkGroup
 from kgm.text.names import in_order
+from kgm.text.whole_numbers import whole_number
 from kgm.text.wording import some
 
 #: The settings of consumer groups for which the broker has a minimum and a maximum.
@@ -42,8 +45,9 @@ BROKER_SETTINGS = (
     "offsets.retention.check.interval.ms",
     "offsets.retention.minutes",
 )
+_SESSION = "consumer.session.timeout.ms"
 #: Settings of one consumer group. The broker's defaults for them have the same names, prefixed with `group.`.
-GROUP_SETTINGS = ("consumer.session.timeout.ms", "consumer.heartbeat.interval.ms", "consumer.assignment.interval.ms")
+GROUP_SETTINGS = (_SESSION, "consumer.heartbeat.interval.ms", "consumer.assignment.interval.ms")
 #: Either of them turns on the new coordinator of 3.7 to 3.9.
 _NEW_COORDINATOR, _PROTOCOLS = "group.coordinator.new.enable", "group.coordinator.rebalance.protocols"
 _ASSUMED = (
@@ -58,7 +62,8 @@ class BounceGroup:
 
     is_made_up: the group already has the assignor, membership and protocol of the plan's what-ifs. sinks: for Connect
     workers, the groups of their sink connectors; missing_sinks: why others are not known. caveats: what could not be
-    read. hidden_topics: those of the cluster that could not be described."""
+    read. hidden_topics: those of the cluster that could not be described. has_unread_settings: whether the broker's
+    settings could not be read."""
 
     snapshot: GroupSnapshot
     broker_settings: Mapping[str, str] = field(default_factory=dict)
@@ -67,24 +72,38 @@ class BounceGroup:
     missing_sinks: tuple[ConditionNotMet, ...] = ()
     caveats: tuple[str, ...] = ()
     hidden_topics: frozenset[str] = frozenset()
+    has_unread_settings: bool = False
 
-    @property
-    def unread(self) -> PartialError | None:
-        """Why a limit that a prediction keeps proves nothing: it rests on partition counts or subscriptions that could
-        not be read and had to be assumed. Ranges include other unknowns, such as session timeouts, but not these."""
+    def unread(self, prediction: Prediction) -> PartialError | None:
+        """Why a limit that the prediction keeps proves nothing: it rests on partition counts, subscriptions or the size
+        that a group may have, which could not be read and had to be assumed. Ranges include other unknowns, such as
+        session timeouts, but not these."""
         snapshots = [self.snapshot, *(sink.snapshot for sink in self.sinks)]
         topics = {topic for each in snapshots for topic in _topics_without_count(each, self.hidden_topics)}
         members = [name for each in snapshots for name in _without_subscription(each)]
-        if not topics and not members:
+        if not topics and not members and not prediction.may_be_full:
             return None
         facts = [f"partitions of topic {some(map(repr, in_order(topics)))}"] if topics else []
         facts += [f"subscription of {some(in_order(members))}"] if members else []
+        needs = [f"DESCRIBE on Topic {some(map(repr, in_order(topics)))}"] if topics else []
+        if prediction.may_be_full:
+            limit = size_limit_name(prediction.protocol)
+            facts.append(f"the broker's {limit}")
+            needs.append(f"DESCRIBE_CONFIGS on Cluster 'kafka-cluster' (or state the limit: --set {limit}=N)")
         return PartialError(
             f"group {self.snapshot.group_id!r}: the prediction assumes what could not be read, so limits that it keeps "
             "prove nothing",
             facts=facts, group_id=self.snapshot.group_id,
-            hint=f"the principal needs DESCRIBE on Topic {some(map(repr, in_order(topics)))}" if topics else None,
+            hint=f"the principal needs {' and '.join(needs)}" if needs else None,
         )  # fmt: skip
+
+    def with_settings(self, plan: Plan) -> Plan:
+        """The plan with those settings of the broker that it does not have itself."""
+        settings = {**self.broker_settings, **plan.settings}
+        protocol = self.snapshot.type if plan.what_if.protocol is None else plan.what_if.protocol.value
+        limits = {size_limit_name(protocol), *([size_limit_name("consumer")] if plan.migrate else [])}
+        knows_limit = not self.has_unread_settings or limits <= settings.keys()
+        return replace(plan, settings=settings, knows_size_limit=knows_limit)
 
 
 def _topics_without_count(snapshot: GroupSnapshot, hidden: Collection[str]) -> set[str]:
@@ -122,11 +141,16 @@ def group_with_settings(cluster: AdminClient, snapshot: GroupSnapshot, asked: Ma
     settings = usable_settings(asked)
     if snapshot.group_id in cluster.unread_group_settings:  # then it is not known whether the broker's apply
         settings = {name: value for name, value in settings.items() if name not in _OF_CONSUMER_GROUPS}
+    # Brokers before 4.0 do not say it of a group.
+    if snapshot.type == "consumer" and snapshot.session_timeout_ms is None:
+        session_ms = whole_number(own.get(_SESSION) or settings.get(f"group.{_SESSION}"))
+        snapshot = replace(snapshot, session_timeout_ms=session_ms)
     return BounceGroup(
         snapshot=with_known_coordinator(snapshot, asked),
         broker_settings=settings | as_broker_settings(own),
         caveats=tuple(_unread_settings(cluster, snapshot)),
         hidden_topics=cluster.offsets.undescribed_topics,
+        has_unread_settings=snapshot.group_id in cluster.unread_broker_settings,
     )
 
 

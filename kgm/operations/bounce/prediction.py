@@ -59,9 +59,8 @@ def simulate(
     }  # fmt: skip
     if not isinstance(group, BounceGroup):
         return bounce.simulate(group, plan, **how)
-    plan = replace(plan, settings={**group.broker_settings, **plan.settings})
-    prediction = bounce.simulate(group.snapshot, plan, **how)
-    return _completed(prediction, group, plan, how)
+    plan = group.with_settings(plan)
+    return _completed(bounce.simulate(group.snapshot, plan, **how), group, plan, how)
 
 
 def predict_bounce(
@@ -96,7 +95,7 @@ def predict_bounce(
         predictions=predictions,
         errors=compared.errors,
         failed_gates=gates.failures(predictions[0]),
-        unread=group.unread if gates.are_set else None,
+        unread=group.unread(predictions[0]) if gates.are_set else None,
     )
 
 

@@ -54,7 +54,6 @@ def plan_for(request: BounceRequest, group: BounceGroup) -> Plan:
         scale_out = len(without(request.pre_registered, [member.identity for member in snapshot.members]))
     options = {each.name: getattr(request, each.name) for each in fields(PlanOptions)}
     options["what_if"] = _what_if(request.what_if, group)
-    options["settings"] = {**group.broker_settings, **request.settings}
     named = _bouncing(request, snapshot, excluded=(*scale_in, *removed))
     bouncing = _whole(named, processes, (*scale_in, *removed))
     if request.rolling is not None:
@@ -70,7 +69,7 @@ def plan_for(request: BounceRequest, group: BounceGroup) -> Plan:
         units=units_of_group(snapshot, request.unit, (*bouncing, *scale_in, *removed)),
         **options,
     )
-    return with_versions_of(snapshot, plan)
+    return with_versions_of(snapshot, group.with_settings(plan))
 
 
 def _whole(names: Sequence[str], units: Iterable[Sequence[str]], others: Sequence[str]) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from kgm.frameworks.task_copies import freed_tasks
@@ -39,18 +39,19 @@ _AT_ONCE = 8
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drain:
     """Members that stop at the same time. restart_time_ms: from their stop to their next start; None: they stay away.
-    what_if: for each group."""
+    what_if, settings: for each group and its broker."""
 
     target: DrainTarget
     restart_time_ms: int | None = None
     stop: Stop = Stop.CLEAN
     what_if: WhatIf = field(default_factory=WhatIf)
+    settings: Mapping[str, str] = field(default_factory=dict)
 
     def request_for(self, snapshot: GroupSnapshot) -> BounceRequest:
         """The request for one group: the members that are taken away restart together, or stop for good."""
         taken = self.target.taken_from(snapshot.members)
         if self.restart_time_ms is None:
-            return BounceRequest(scale_in=taken, stop=self.stop, what_if=self.what_if)
+            return BounceRequest(scale_in=taken, stop=self.stop, what_if=self.what_if, settings=self.settings)
         by_id = {member.identity: member for member in snapshot.members}
         return BounceRequest(
             instance_ids=tuple(name for name in taken if by_id[name].group_instance_id is not None),
@@ -58,6 +59,7 @@ class Drain:
             restart_time_ms=self.restart_time_ms,
             stop=self.stop,
             what_if=self.what_if,
+            settings=self.settings,
         )
 
 
@@ -177,7 +179,8 @@ def forecast(
             add(UnpredictedGroup(group_id=group.snapshot.group_id, taken=taken, reason=found))
         else:
             plan, prediction = found
-            unproven += [] if group.unread is None else [group.unread]
+            unread = group.unread(prediction)
+            unproven += [] if unread is None else [unread]
             add(DrainedGroup(group=group.snapshot, plan=plan, taken=taken, prediction=prediction))
         on_group(number + 1, len(affected))
     told = {sink.group_id for one in groups for sink in one.prediction.sinks}

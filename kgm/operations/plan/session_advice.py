@@ -78,7 +78,7 @@ def advise(group: BounceGroup, plan: Plan, *, seed: int = SEED) -> SessionAdvice
             "a session timeout makes no difference to these members: dynamic members leave when they stop",
             hint="give each member a group.instance.id",
         )
-    plan = replace(plan, settings={**group.broker_settings, **plan.settings})
+    plan = group.with_settings(plan)
     now_ms, _ = starting_group_of(snapshot, only_timeouts(plan)).sessions_ms(static)
     advised_ms = quiet_session_ms(snapshot, plan, len(static))
     advised = replace(plan, what_if=replace(plan.what_if, session_timeout_ms=advised_ms))

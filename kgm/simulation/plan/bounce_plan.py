@@ -100,7 +100,8 @@ class PlanOptions:
     supervisor starts it again; None: it stays away. migrate: members of a classic group that bounce come back with the
     consumer protocol (KIP-848). remove_first: an operator removes the members of a batch with one LeaveGroup once they
     have stopped; they start again when the group is stable without them, but not before the restart time has
-    passed."""
+    passed. knows_size_limit: whether the broker's limit for the size of the group is known, or Kafka's default may be
+    taken for it."""
 
     rolling: Rolling | None = None
     order: MemberOrder = MemberOrder.NAMED
@@ -117,6 +118,7 @@ class PlanOptions:
     retry_every_ms: int | None = None
     migrate: bool = False
     remove_first: bool = False
+    knows_size_limit: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,7 +199,8 @@ class Plan(PlanOptions):
         shown: dict[str, Any] = _json_of(self) | _json_of(self.what_if) | _json_of(self.rolling or Rolling())
         if self.rolling is None:
             shown |= dict.fromkeys(each.name for each in fields(Rolling))
-        for name in ("rolling", "what_if", "freed", "standby"):  # the last two belong to scenarios, not to the plan
+        # "freed" and "standby" belong to scenarios, not to the plan; what is not known, to the group.
+        for name in ("rolling", "what_if", "freed", "standby", "knows_size_limit"):
             del shown[name]
         shown |= {"mode": "together" if self.rolling is None else "rolling", "as": shown.pop("membership")}
         return shown | {"kafka_version": str(self.kafka_version or REFERENCE)}

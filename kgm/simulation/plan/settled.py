@@ -6,11 +6,16 @@ not known: of members, of topics, of Go maps. The rule excludes all of these exc
 from kgm.assignors import NAMES
 from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.model.client_library import PLAYED
-from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan
+from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan, Stop
 from kgm.simulation.plan.starting_group import StartingGroup
 
 #: Assignors that sort members, so that the order in which the broker lists them does not matter.
 _SORTING = frozenset(("range", "roundrobin"))
+
+
+def size_limit_name(protocol: str) -> str:
+    """The broker's setting for it. protocol: classic | consumer, or another type of a group."""
+    return "group.max.size" if protocol == "classic" else f"group.{protocol}.max.size"
 
 
 def size_limit(group: StartingGroup, settings: BrokerSettings) -> int:
@@ -25,6 +30,17 @@ def has_room_for_restarts(group: StartingGroup, settings: BrokerSettings) -> boo
     GroupMetadataManager)."""
     counts_once = group.protocol is GroupProtocol.CONSUMER and settings.behavior.counts_static_members_once
     return counts_once or len(group.members) < size_limit(group, settings)
+
+
+def may_lack_room(group: StartingGroup, plan: Plan, settings: BrokerSettings) -> bool:
+    """Whether processes start for which the group may have no room, because the broker's limit is not known: as long as
+    the last process of a member is one, the next counts as one more."""
+    if plan.knows_size_limit or plan.remove_first:
+        return False
+    counts_once = group.protocol is GroupProtocol.CONSUMER and settings.behavior.counts_static_members_once
+    back = [one.group_instance_id is not None for one in group.members if one.identity in plan.bounce]
+    lingers = (not counts_once and plan.stop is not Stop.LEAVE, plan.stop is Stop.CRASH)
+    return bool(plan.scale_out or (lingers[0] and any(back)) or (lingers[1] and not all(back)))
 
 
 def only_loses_one(group: StartingGroup, plan: Plan, settings: BrokerSettings, *, notices_within_ms: int) -> bool:

@@ -12,6 +12,7 @@ from kgm.model.snapshot import GroupSnapshot
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan, Stop
 from kgm.simulation.plan.client_library import HEARTBEAT_INTERVAL_MS, Library, longest_heartbeat_interval_ms
 from kgm.simulation.plan.expressions import may_be_dropped
+from kgm.simulation.plan.settled import size_limit_name
 from kgm.simulation.plan.starting_group import StartingGroup
 from kgm.simulation.plan.votes import same_lists
 from kgm.simulation.play.draw import (
@@ -204,6 +205,18 @@ def votes_caveats(group: StartingGroup, settings: BrokerSettings, *, depends_on_
         f"which members ask for {group.assignor} (group.remote.assignor) is not known: without those that stop, the "
         f"group may change to the broker's default, {settings.default_assignor}, and the ranges include that "
         f"(--assignor {group.assignor} if all members ask for it)"
+    )
+    return (text,)
+
+
+def size_caveats(group: StartingGroup, *, may_be_full: bool) -> tuple[str, ...]:
+    """may_be_full: whether processes start, and it is not known whether the group has room for them."""
+    if not may_be_full:
+        return ()
+    limit = size_limit_name(group.protocol.value)
+    text = (
+        f"the broker's {limit} is not known: if the group is full, processes that start are refused until a session "
+        f"has ended, and join later, which no range includes (--set {limit}=N)"
     )
     return (text,)
 

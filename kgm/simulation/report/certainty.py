@@ -31,7 +31,7 @@ class Doubts:
     one that kgm knows; None if it is, or if nothing needs an assignment. more_rounds: how many more rounds than with
     Java each rebalance may take. rejoins: how many rebalances there may be where Java has none. total: how many
     partitions may move. freed: how many must move. late_returns: how many processes may join later than the draws end,
-    each with another rebalance."""
+    each with another rebalance. may_be_full: whether the group may refuse processes that start (`may_lack_room`)."""
 
     depends: bool = False
     misfit: str | None = None
@@ -41,11 +41,13 @@ class Doubts:
     total: int = 0
     freed: int = 0
     late_returns: int = 0
+    may_be_full: bool = False
     caveats: tuple[str, ...] = ()
 
     @property
     def is_exact(self) -> bool:
-        return not (self.depends or self.misfit is not None or self.moves_are_open or self.late_returns)
+        is_open = self.depends or self.misfit is not None or self.moves_are_open or self.may_be_full
+        return not (is_open or self.late_returns)
 
     def widened(self, ranges: Ranges) -> Ranges:
         """The ranges, widened by what is known about the libraries, and by late returns."""

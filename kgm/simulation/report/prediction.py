@@ -145,7 +145,8 @@ class Prediction:
     ranges). stopped_partition_range_ms: the time that partitions are without a consumer, which is never certain;
     `draws` shows whether it is more than one number. generation_before: the generation or epoch, None if the snapshot
     does not contain it (DescribeGroups does not return it). sinks: for a group of Connect workers, what happens to the
-    groups of its sink connectors, as far as they are known. missing_sinks: why others are not predicted."""
+    groups of its sink connectors, as far as they are known. missing_sinks: why others are not predicted. may_be_full:
+    whether the group may refuse processes that start because the broker's limit for its size is not known."""
 
     name: str
     assignor: str
@@ -158,6 +159,7 @@ class Prediction:
     protocol: str = "classic"
     sinks: tuple[SinkForecast, ...] = ()
     missing_sinks: tuple[ConditionNotMet, ...] = ()
+    may_be_full: bool = False
 
     @property
     def generation_after(self) -> int | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.frameworks.streams import in_order
@@ -23,7 +24,6 @@ from kgm.simulation.streams.group import (
     NO_STRATEGY,
     PROBING_INTERVAL,
     SESSION_MS,
-    SHORTEST_SESSION_MS,
     STANDBYS,
     STRATEGY,
     TAGS,
@@ -54,16 +54,18 @@ def simulate_streams(
 ) -> Prediction:
     """Like `kgm.simulation.bounce.simulate`. Never exact: where tasks go depends on settings and state that no broker
     has, and on random member ids."""
-    group, (known, _) = streams_group_of(snapshot, plan), split_settings(plan.settings)
+    group, (known, of_broker) = streams_group_of(snapshot, plan), split_settings(plan.settings)
     drawn = draws_of_streams(snapshot, plan, draws=draws, seed=seed, is_out_of_time=is_out_of_time)
+    shortest_ms = BrokerSettings.from_overrides(of_broker).group_min_session_timeout_ms
+    rare = partial(supposed_rare, group, known, shortest_session_ms=shortest_ms)
     others = [
-        _play(group, plan, lambda chance: supposed_rare(group, known, chance), f"{seed}/rare/{number}")
+        _play(group, plan, rare, f"{seed}/rare/{number}")
         for number in range(affordable(group, min(draws, _RARE_DRAWS)))
         if not is_out_of_time()
     ]
     of_release = release_doubts(snapshot, plan, len(group.tasks))
     caveats = (
-        *_caveats(snapshot, group, plan, known),
+        *_caveats(snapshot, group, plan, known, shortest_ms),
         *of_release.caveats,
         *initial_delay_caveats(plan, INITIAL_DELAY_MS, (*drawn, *others)),
     )
@@ -126,7 +128,9 @@ def halves_text(group: StreamsFleet, plan: Plan) -> list[str]:
     return [f"{some(left)}: other threads of the process go. Here it runs on, but a process stops with all its threads"]
 
 
-def _caveats(snapshot: GroupSnapshot, group: StreamsFleet, plan: Plan, known: KnownSettings) -> list[str]:
+def _caveats(
+    snapshot: GroupSnapshot, group: StreamsFleet, plan: Plan, known: KnownSettings, shortest_session_ms: int
+) -> list[str]:
     """The caveats, the most important first."""
     texts = [] if snapshot.is_settled else [why_not_settled(snapshot)]
     texts += [*task_texts(freed_by(snapshot, plan)), *halves_text(group, plan), *stay_text(plan)]
@@ -144,7 +148,7 @@ def _caveats(snapshot: GroupSnapshot, group: StreamsFleet, plan: Plan, known: Kn
     if any(one.session_ms is None for one in group.threads):
         texts.append(
             f"session timeouts are not known: {SESSION_MS / 1000:g} s is assumed, and the ranges include "
-            f"{SHORTEST_SESSION_MS / 1000:g} s (--session-timeout)"
+            f"{shortest_session_ms / 1000:g} s (--session-timeout)"
         )
     unknown = [f"{key}={value}" for key, value in supposed.items() if key not in known.numbers]
     if known.tags is None and group.tag_keys:

@@ -29,8 +29,8 @@ _HIGHLY_AVAILABLE, _STICKY = "HighAvailabilityTaskAssignor", "StickyTaskAssignor
 DEFAULTS: Final[Mapping[str, int]] = {STANDBYS: 0, WARMUPS: 2, ACCEPTABLE_LAG: 10_000, PROBING_INTERVAL: 600_000}
 _PROCESS_ID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _TASK: Final = re.compile(r"(.+__)?[0-9]{1,9}_[0-9]{1,9}", re.ASCII | re.DOTALL)
-#: The default of session.timeout.ms, and the shortest that brokers accept unless they are set otherwise.
-SESSION_MS, SHORTEST_SESSION_MS = 45_000, 6_000
+#: The default of session.timeout.ms.
+SESSION_MS: Final = 45_000
 _REBALANCE_MS: Final = 300_000
 #: The default of heartbeat.interval.ms, and a short one, with which rebalances follow each other so quickly that copies
 #: catch up between them.
@@ -247,9 +247,11 @@ def supposed_usual(group: StreamsFleet, known: KnownSettings, chance: random.Ran
     )
 
 
-def supposed_rare(group: StreamsFleet, known: KnownSettings, chance: random.Random) -> Supposed:
+def supposed_rare(
+    group: StreamsFleet, known: KnownSettings, chance: random.Random, *, shortest_session_ms: int
+) -> Supposed:
     """Values other than the defaults, and state that takes longer to restore than the time between two probing
-    rebalances."""
+    rebalances. shortest_session_ms: the shortest session timeout that the broker accepts."""
     usual, numbers = supposed_usual(group, known, chance), known.numbers
     few = group.standbys >= group.processes - 1  # more may be configured than there are processes for
     settings = StreamsSettings(
@@ -268,7 +270,7 @@ def supposed_rare(group: StreamsFleet, known: KnownSettings, chance: random.Rand
         restore_ms=restore_ms,
         is_by_thread=not usual.keeps_disk,
         is_sticky=is_sticky,
-        session_ms=chance.choice((SHORTEST_SESSION_MS, SESSION_MS)),
+        session_ms=chance.choice((shortest_session_ms, SESSION_MS)),
         heartbeat_ms=chance.choice((_SHORT_HEARTBEAT_MS, _HEARTBEAT_MS)),
     )
 

@@ -131,7 +131,7 @@ class StreamsPlay(FrameworkPlay[_Member, str], ProcessesPlay[_Process]):
         if self.plan.stop is Stop.LEAVE:
             self.later(self.some(_LEAVE_MS), partial(self._leave, member))
             return
-        gone_ms = member.session_ms - self.interval_ms * self.chance.random()
+        gone_ms = member.session_ms - min(self.interval_ms, member.session_ms) * self.chance.random()
         if identity in self.plan.remove or self.plan.remove_first:
             gone_ms = min(gone_ms, self.some(_REMOVAL_MS))
         self.later(gone_ms, partial(self._leave, member))

@@ -103,7 +103,7 @@ def test_each_option_has_one_definition(commands):
             seen.add(field)
     assert seen == PLAN_OPTIONS.keys() == MEANINGS.keys()
     assert {*taken(commands["simulate-bounce"])} == PLAN_OPTIONS.keys()
-    assert {*taken(commands["drain"])} == {"restart_time_ms", "stop", "assignor", "library"}
+    assert {*taken(commands["drain"])} == {"restart_time_ms", "stop", "assignor", "library", "settings"}
     assert {*taken(commands["simulate-fleet"])} == {"restart_time_ms", "settings"}
     assert {*taken(commands["plan"])} > {"instance_ids", "everyone", "unit", "session_timeout_ms"}
 

@@ -36,7 +36,7 @@ Where = dict[str, str | None] | None
 
 
 @cluster_options_with("Time limit for reading groups (30s), and, if given on the command line, for their simulation.")
-@plan_options("stop", "session_timeout_ms", "assignor", "library")
+@plan_options("stop", "session_timeout_ms", "assignor", "library", "settings")
 @gate_options
 def drain(
     groups: Annotated[
@@ -111,7 +111,7 @@ def drain(
     )  # fmt: skip
     planned = Drain(
         target=target, stop=request.stop, restart_time_ms=duration_of(restart_time, "--restart-time"),
-        what_if=request.what_if,
+        what_if=request.what_if, settings=request.settings,
     )  # fmt: skip
     names = list(dict.fromkeys([*(groups or ()), *(group or ())]))
     fleet, where = _fleet(target, names, from_file, common)

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     "heartbeat_interval_ms",
     "assignor",
     "library",
+    "settings",
 )
 def plan(
     group: Annotated[str | None, typer.Argument(metavar="[GROUP]", help="A live group; kgm only reads it.")] = None,
@@ -210,10 +211,21 @@ def _advice(group: BounceGroup, found: FoundPlans, seed: int) -> SessionAdvice |
         return None
 
 
+def _doubt(best: FoundPlan, task: PlanTask) -> KgmError | None:
+    """Why the plan may not meet the limits after all."""
+    unread = task.group.unread(best.prediction)
+    if unread is None and best.prediction.stopped_partition_range_ms.is_open:
+        return ConditionNotMet(
+            "the plan may not meet the limits: processes may join later than in all draws",
+            facts=best.prediction.caveats, group_id=task.group.snapshot.group_id,
+        )  # fmt: skip
+    return unread
+
+
 def _failure(found: FoundPlans, task: PlanTask) -> KgmError | None:
     """Why no plan meets the limits, or why it is not known whether one does."""
     if found.plans:
-        return task.group.unread if task.limits.are_set else None
+        return _doubt(found.plans[0], task) if task.limits.are_set else None
     tried = f"{many(found.tried, 'way')} tried" + ("" if found.is_complete else f", of {found.ways}")
     others = [f"with {one.change}: {' '.join(one.best.shape.words)}" for one in found.what_ifs if not one.exceeded]
     return ConditionNotMet(
