@@ -72,8 +72,7 @@ def simulate(
         if not is_streams(snapshot):
             raise
         return simulate_streams(snapshot, plan, name=name, draws=draws, seed=seed, is_out_of_time=is_out_of_time)
-    is_cut_short = is_out_of_time()
-    group, planned = simulation.group, simulation.plan
+    is_cut_short, group, planned = is_out_of_time(), simulation.group, simulation.plan
     doubts = _doubts(snapshot, simulation, played)
     of_framework = framework_doubts(snapshot, group, planned)
     exact = (
@@ -82,10 +81,9 @@ def simulate(
         and not is_cut_short  # other versions or libraries may not have been played
         and played.are_alike
         and (played.draws > 1 or played.is_certain)
-        and not (
-            played.is_open or _is_early(simulation) or is_foreign(snapshot, planned) or may_be_late(group, planned)
-        )
+        and not (played.is_open or _is_early(simulation) or is_foreign(snapshot, planned))
         and not (played.depends_on_policy or played.depends_on_votes or played.is_left_to_chance)
+        and not may_be_late(group, planned)
         # Without a rebalance no client fetches the number of partitions.
         and not (assumes_topics(snapshot, group) and played.rebalances)
     )
