@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from kgm.client.admin_client import AdminClient
 from kgm.client.leave_group import MemberToRemove
+from kgm.coordinator.contract.behavior import behavior_of
 from kgm.model.errors import ErrorCode, RefusedError
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.operations.removal.request import RemovalRequest
@@ -150,6 +151,13 @@ def check_supported(cluster: AdminClient, plan: RemovalPlan) -> None:
     if group.type not in ("classic", "consumer"):
         raise RefusedError(
             f"members of {group.type} group {group.group_id!r} cannot be removed by LeaveGroup",
+            group_id=group.group_id, hint="stop the member; its session timeout removes it",
+        )  # fmt: skip
+    can_remove = [behavior_of(version).removes_consumer_members for version in group.kafka_versions or ()]
+    if group.type == "consumer" and plan.present and can_remove and not any(can_remove):
+        raise RefusedError(
+            f"members of group {group.group_id!r} cannot be removed: brokers before Kafka 4.0 answer that members of "
+            "consumer groups are not members (KAFKA-18188)",
             group_id=group.group_id, hint="stop the member; its session timeout removes it",
         )  # fmt: skip
     version = cluster.version_of(ApiKey.LEAVE_GROUP, group.group_id, cluster.deadline)

@@ -1,9 +1,13 @@
 """Removal: who is meant, what is sent, and what is said when answers get lost."""
 
+from contextlib import nullcontext
+from dataclasses import replace
+
 import pytest
 
 from kgm.client import connect
 from kgm.client.leave_group import MemberToRemove
+from kgm.model.broker_version import BrokerVersion
 from kgm.model.errors import AuthorizationError, ErrorCode, RefusedError, UnreachableError, UsageError
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.operations.change.carrying_out import StaleVerdictError
@@ -475,6 +479,19 @@ def test_share_groups_are_refused(proxy):
     shared = GroupSnapshot(group_id="g", type="share", state="Stable", members=(member("m"),))
     with connect(proxy.bootstrap, timeout_ms=BUDGET_MS) as cluster, pytest.raises(RefusedError, match="share"):
         check_supported(cluster, plan_of(shared, member_ids=["m"]))
+
+
+@pytest.mark.parametrize(
+    ("versions", "is_refused"),
+    [(["3.9+new"], True), (["3.7+new", "3.8+new"], True), (["3.9+new", "4.0"], False), (["4.0"], False), ([], False)],
+)
+def test_brokers_before_4_0_are_not_asked_to_remove_members_of_consumer_groups(proxy, versions, is_refused):
+    """They answer UNKNOWN_MEMBER_ID of a member that they describe (KAFKA-18188). A dry run says so too."""
+    group = replace(GROUP, type="consumer", kafka_versions=tuple(map(BrokerVersion.parse, versions)))
+    with connect(proxy.bootstrap, timeout_ms=BUDGET_MS) as cluster:
+        check_supported(cluster, plan_of(group, instance_ids=["nobody"]))
+        with pytest.raises(RefusedError, match="KAFKA-18188") if is_refused else nullcontext():
+            check_supported(cluster, plan_of(group, instance_ids=["a"]))
 
 
 def test_a_blank_id_is_an_id_and_an_empty_one_never_means_all():
