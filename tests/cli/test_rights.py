@@ -521,6 +521,18 @@ def test_metrics_of_a_login_that_sees_no_group(as_user, kafka, capsys):
     assert values(json.loads(capsys.readouterr().out), "kgm_log_readable") == [1]
 
 
+def test_metrics_show_the_checks_that_a_login_cannot_make(as_user, kafka, capsys):
+    """No findings of these say nothing. The viewer has no READ on `__consumer_offsets`."""
+
+    def not_run(document):
+        (family,) = [one for one in document["data"]["families"] if one["name"] == "kgm_checks_not_run"]
+        return [sample["labels"]["check"] for sample in family["samples"]]
+
+    assert "duplicate-instance-id" in not_run(as_user("viewer", "export", GROUP)[1])
+    assert run(["export", GROUP, "-b", kafka.bootstrap, "-o", "json"]) == 0
+    assert not_run(json.loads(capsys.readouterr().out)) == []
+
+
 def test_config_test(as_user):
     def asked(user, *arguments):
         code, document, err = as_user(user, "config", "test", *arguments)

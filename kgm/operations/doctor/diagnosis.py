@@ -39,7 +39,7 @@ from kgm.operations.doctor import (
 )
 from kgm.operations.doctor.check_names import UNAVAILABLE
 from kgm.operations.doctor.coordinator_records import LOG_SHARE, CoordinatorRecords
-from kgm.operations.doctor.findings import Finding, IgnoredFinding, Severity, SkippedChecks
+from kgm.operations.doctor.findings import Finding, IgnoredFinding, Severity, SkippedChecks, could_not_run
 from kgm.operations.doctor.group_facts import GroupFacts, MemberAbsence
 from kgm.operations.doctor.history_findings import HistoryFacts
 from kgm.operations.doctor.known_removals import KnownRemoval
@@ -54,7 +54,6 @@ from kgm.protocol.apis import ApiKey
 from kgm.text.names import in_order, natural
 from kgm.text.shell import shell_word
 from kgm.text.whole_numbers import whole_number
-from kgm.text.wording import many
 
 _CHECKS: Final = (
     *identity.CHECKS,
@@ -109,19 +108,15 @@ class Diagnosis:
     ignored: tuple[IgnoredFinding, ...] = ()
     unseen: AuthorizationError | None = None
 
+    def missing(self, asked: Collection[str] = ()) -> tuple[SkippedChecks, ...]:
+        """The checks that should have run and could not. asked: the checks that the operator named; empty for all."""
+        return tuple(one for one in self.skipped if not one.is_choice and (asked or not one.is_optional))
+
     def unread(self, asked: Collection[str]) -> PartialError | AuthorizationError | None:
-        """Why the absence of findings proves nothing: not all groups are visible, or checks could not run; None if it
-        is conclusive. asked: the checks that the operator named; empty for all."""
-        if self.unseen is not None:
-            return self.unseen
-        missing = [one for one in self.skipped if not one.is_choice and (asked or not one.is_optional)]
-        if not missing:
-            return None
-        names = sorted({name for one in missing for name in one.checks})
-        return PartialError(
-            f"{many(len(names), 'check')} could not run: {', '.join(names)}", facts=[one.why for one in missing],
-            hint="grant what is missing, or choose the checks to run with --check",
-        )  # fmt: skip
+        """Why the absence of findings proves nothing: not all groups are visible, or checks are `missing`; None if it
+        is conclusive."""
+        missing = self.missing(asked)
+        return could_not_run(missing) if self.unseen is None and missing else self.unseen
 
 
 def run_checks(facts: GroupFacts) -> list[Finding]:

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from kgm.model.errors import PartialError
 from kgm.model.snapshot import GroupSnapshot
 from kgm.text.shell import shell_word
+from kgm.text.wording import many
 
 #: A command names at most this many partitions.
 _MOST_RESET: Final = 50
@@ -60,6 +62,19 @@ class SkippedChecks:
     why: str
     is_choice: bool = False
     is_optional: bool = False
+
+
+def checks_of(skipped: Iterable[SkippedChecks]) -> tuple[str, ...]:
+    """The names of the checks, in order."""
+    return tuple(sorted({name for one in skipped for name in one.checks}))
+
+
+def could_not_run(missing: Sequence[SkippedChecks]) -> PartialError:
+    names = checks_of(missing)
+    return PartialError(
+        f"{many(len(names), 'check')} could not run: {', '.join(names)}", facts=[one.why for one in missing],
+        hint="grant what is missing, or choose the checks to run with --check",
+    )  # fmt: skip
 
 
 def partition_names(pairs: Iterable[tuple[str, int]]) -> Iterator[str]:

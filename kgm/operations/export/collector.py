@@ -18,7 +18,7 @@ from kgm.client.in_parts import PART, KeptGroups
 from kgm.client.poller import GroupPoller, PolledGroup
 from kgm.model.errors import KgmError, NotFoundError
 from kgm.operations.doctor.diagnosis import diagnose
-from kgm.operations.doctor.findings import Finding
+from kgm.operations.doctor.findings import Finding, checks_of
 from kgm.operations.export.series import ExportedGroup, GroupSeries
 from kgm.operations.groups.selection import select_groups
 from kgm.operations.watch.watched_group import WatchedGroup
@@ -48,10 +48,11 @@ class ExportRequest:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collection:
     """What one collection saw. at_s: seconds since the epoch. findings: from the latest examination; None before the
-    first one, or if it failed. errors: why groups could not be described, and why offsets, and with them lag, could not
-    be read, or that no group is visible. unseen: why there may be groups that are not visible. is_up: whether the
-    cluster answered. log_unread_because: why rebalances since the last collection may be missed, or be counted only by
-    a later one. has_read_log: whether the groups' log was read; a single one reads it for classic groups only."""
+    first one, or if it failed. not_run: the checks that it should have made and could not, by name. errors: why groups
+    could not be described, and why offsets, and with them lag, could not be read, or that no group is visible. unseen:
+    why there may be groups that are not visible. is_up: whether the cluster answered. log_unread_because: why
+    rebalances since the last collection may be missed, or be counted only by a later one. has_read_log: whether the
+    groups' log was read; a single one reads it for classic groups only."""
 
     at_s: float
     duration_s: float
@@ -60,6 +61,7 @@ class Collection:
     series: GroupSeries
     errors: tuple[KgmError, ...] = ()
     findings: tuple[Finding, ...] | None = None
+    not_run: tuple[str, ...] = ()
     unseen: KgmError | None = None
     log_unread_because: str | None = None
     has_read_log: bool = False
@@ -82,6 +84,7 @@ class GroupCollector:
     _watched: KeptGroups[WatchedGroup] = field(default_factory=KeptGroups)
     _poller: GroupPoller | None = None
     _findings: tuple[Finding, ...] | None = None
+    _not_run: tuple[str, ...] = ()
     _examined_at_s: float | None = None
     _log_unread_because: str | None = None
     _has_read_log: bool = False
@@ -123,6 +126,7 @@ class GroupCollector:
             series=series,
             errors=tuple(errors),
             findings=self._findings if is_up else None,
+            not_run=self._not_run if is_up else (),
             unseen=unseen,
             log_unread_because=self._log_unread_because,
             has_read_log=self._has_read_log,
@@ -195,9 +199,10 @@ class GroupCollector:
             return
         if self._examined_at_s is not None and (now_s - self._examined_at_s) * 1000 < every_ms:
             return
-        self._findings = None
+        self._findings, self._not_run = None, ()
         self._examined_at_s = now_s
-        if group_ids:
-            self._findings = diagnose(self.cluster, group_ids, window_ms=0).findings
-        else:
+        if not group_ids:
             self._findings = ()
+            return
+        found = diagnose(self.cluster, group_ids, window_ms=0)
+        self._findings, self._not_run = found.findings, checks_of(found.missing())

@@ -148,3 +148,10 @@ def _of_findings(collection: Collection) -> Iterator[Metric]:
     for (group_id, check, severity), count in sorted(counts.items()):
         family.add_metric([label(group_id), check, severity], count)
     yield family
+    not_run = GaugeMetricFamily(
+        "kgm_checks_not_run", "1 for each check of kgm doctor that could not run at its last examination.",
+        labels=("check",),
+    )  # fmt: skip
+    for check in collection.not_run:
+        not_run.add_metric([check], 1)
+    yield not_run

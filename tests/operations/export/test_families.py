@@ -104,7 +104,9 @@ def test_a_consumer_group_has_its_epoch_and_findings_are_counted():
         Finding(group_id="g", check="x", severity=severity, message="m")
         for severity in (Severity.ERROR, Severity.ERROR, Severity.INFO)
     ]
-    found = samples(collection(group("g", type="consumer", assignment_epoch=4, generation=9), findings=tuple(findings)))
+    consumers = group("g", type="consumer", assignment_epoch=4, generation=9)
+    found = samples(collection(consumers, findings=tuple(findings), not_run=("z",)))
+    assert {key[1]: value for key, value in found.items() if key[0] == "kgm_checks_not_run"} == {("z",): 1}
     assert found["kgm_group_generation", ("g",)] == 4
     assert {key[1]: value for key, value in found.items() if key[0] == "kgm_findings"} == {
         ("x", "g", "error"): 2, ("x", "g", "info"): 1,
