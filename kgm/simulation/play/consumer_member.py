@@ -106,7 +106,10 @@ class ScriptedConsumerMember(ScriptedMember):
         return self._handed_in
 
     def _send_heartbeat(self) -> None:
-        self._send_now(self._message())
+        """Unless the last one has not been answered: clients have one request at a time under way
+        (HeartbeatRequestManager in Kafka's client), and two would have the same epoch."""
+        if not self.unanswered:
+            self._send_now(self._message())
 
     def _send_now(self, message: ConsumerGroupHeartbeatRequest) -> None:
         self.unanswered += 1

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from kgm.model.broker_version import BrokerVersion
 from kgm.model.client_library import stated_library
 from kgm.model.errors import UsageError
 from kgm.model.snapshot import CoordinatorNode, TopicSnapshot
@@ -166,6 +167,31 @@ def test_only_what_has_to_move_moves_when_members_join():
     assert set(gained).isdisjoint(ids(group)), (
         "uniform takes nothing from one member to give it to another that was there"
     )
+
+
+@pytest.mark.parametrize("membership", [STATIC, DYNAMIC])
+def test_no_draw_refuses_one_of_several_that_join_at_the_same_time(membership):
+    """Whatever the timing: a client has one heartbeat under way at a time. Seen on Kafka 4.3.0, twice, and with three
+    new librdkafka members beside three: 3 epochs, 2 target assignments, 6 partitions moved once each."""
+    found = simulate(consumers(3, 12, membership), Plan(scale_out=3), draws=60)
+    assert not found.stopped_partition_range_ms.is_open
+    assert not any("remove-members" in text or "refuse" in text for text in found.caveats)
+    assert found.ranges.generations.min <= 3 <= found.ranges.generations.max <= 4
+    assert found.ranges.rebalances.min <= 2 <= found.ranges.rebalances.max <= 3
+    assert found.ranges.handovers.min <= 6
+
+
+def test_several_killed_members_that_are_started_again_settle():
+    """Seen on Kafka 4.1.1 (sessions of 5 s, heartbeats every second, a start every 4 s): 6 epochs, 4 target
+    assignments."""
+    group = consumers(4, 12, DYNAMIC)
+    plan = Plan(
+        bounce=ids(group, 0, 1, 2), stop=Stop.CRASH, restart_time_ms=1_000, retry_every_ms=4_000,
+        heartbeat_interval_ms=1_000, what_if=WhatIf(session_timeout_ms=5_000), kafka_version=BrokerVersion.parse("4.1"),
+    )  # fmt: skip
+    found = simulate(group, plan, draws=60)
+    assert found.ranges.generations.min <= 6 <= found.ranges.generations.max <= 8
+    assert found.ranges.rebalances.min <= 4 <= found.ranges.rebalances.max <= 8
 
 
 def test_the_group_under_the_other_protocol_keeps_its_identities():
