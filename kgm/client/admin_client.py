@@ -184,13 +184,15 @@ class AdminClient:
     # -- describe ------------------------------------------------------------------------------------------------------
 
     def describe_groups(
-        self, group_ids: Sequence[str], *, offsets: bool = True, with_ends: bool = True, is_brief: bool = False
-    ) -> list[GroupSnapshot | KgmError]:
+        self, group_ids: Sequence[str], *, offsets: bool = True, with_ends: bool = True, is_brief: bool = False,
+        most_searched: int = 1,
+    ) -> list[GroupSnapshot | KgmError]:  # fmt: skip
         """A snapshot or an error for each group, in the order of the ids (NotFoundError, AuthorizationError, ...).
 
         offsets: read committed offsets too; with_ends: and end offsets. Those that cannot be read are None. Topics and
         their partition counts are always included. is_brief: like `brief_group`, without members' lags, timeouts, and
-        topics that match regular expressions but are not assigned. Raises KgmError only if no broker answers at all."""
+        topics that match regular expressions but are not assigned. most_searched: as in `OffsetReader.note_incomplete`,
+        unless is_brief. Raises KgmError only if no broker answers at all."""
         if not group_ids:
             return []
         described = self._describe(group_ids)
@@ -205,7 +207,8 @@ class AdminClient:
                     described[group_id] = error
         deadline = self.deadline.part(_OFFSETS_SHARE)
         committed = self.offsets.committed(descriptions, deadline) if offsets else {}
-        self.offsets.note_incomplete(bases.values(), committed, deadline)
+        most_searched = 0 if is_brief else most_searched
+        self.offsets.note_incomplete(bases.values(), committed, deadline, most_searched=most_searched)
         matched = {} if is_brief else self.offsets.matched_topics(bases.values(), deadline)
         topics: set[str] = set()
         partitions: set[tuple[str, int]] = set()

@@ -187,13 +187,20 @@ class OffsetReader:
         return {regex: re2j.matching(regex, names) or set() for regex in expressions}
 
     def note_incomplete(
-        self, bases: Iterable[GroupSnapshot], committed: Mapping[str, Offsets], deadline: Deadline
-    ) -> None:
+        self, bases: Iterable[GroupSnapshot], committed: Mapping[str, Offsets], deadline: Deadline, *,
+        most_searched: int,
+    ) -> None:  # fmt: skip
         """Remember the groups whose committed offsets may be incomplete, because there may be topics that the principal
-        may not describe. Where it may read the groups' log, that shows whether they are. Raises nothing."""
+        may not describe. Where it may read the groups' log, that shows whether they are. Raises nothing.
+
+        most_searched: the logs of at most this many groups are read only because an ACL may deny single topics, which
+        nothing else shows; if there are more groups, none is read for that."""
         for group_id in committed:
             self.incomplete_groups.pop(group_id, None)
-        if not committed or not self._may_hide_topics(deadline):
+        if not committed:
+            return
+        may_hide = self._may_hide_topics(deadline)
+        if not may_hide and len(committed) > most_searched:
             return
         # The offsets of a share group are not in the log of groups (`__share_group_state`).
         read = [one for one in bases if one.group_id in committed]
@@ -201,14 +208,14 @@ class OffsetReader:
         hidden = self._hidden_topics(logged, deadline.part(_LOG_SHARE)) if logged else {}
         for one in read:
             topics = hidden.get(one.group_id)
-            if topics != ():
+            if topics or (may_hide and topics is None):
                 self.incomplete_groups[one.group_id] = HiddenOffsets(topics=topics or (), names_topics=one.names_topics)
 
     def _may_hide_topics(self, deadline: Deadline) -> bool:
         """Whether there may be topics on which the principal has no DESCRIBE. No API returns that, but only to a
         principal that has it on any topic, as with an ACL on Topic '*', as a superuser, or because the brokers have no
-        authorizer, a broker says that a topic that nobody has named does not exist. An ACL that denies one topic is not
-        noticed."""
+        authorizer, a broker says that a topic that nobody has named does not exist. An ACL that denies one topic to
+        such a principal is not noticed here, only in groups' logs."""
         if self._is_limited is None:
             from kgm.client.authorized_operations import opens_what_has_no_acl, unheard_name
 

@@ -8,6 +8,7 @@ import itertools
 import json
 
 import pytest
+from confluent_kafka.admin import AclPermissionType
 
 from kgm.cli.main import run
 from kgm.client import connect
@@ -356,6 +357,86 @@ def test_nothing_is_hidden_from_a_login_that_may_describe_any_topic(as_user, lef
     assert left_behind in err
     code, document, err = as_user("wildcard", *_gate("rights-kept"))
     assert (code, document["data"]["lag"], err) == (0, 0, "")
+
+
+@pytest.fixture(scope="module")
+def denied(kafka):
+    """(group, topic): an empty group with a lag of 5 in the topic, and no lag in `orders`. `barred` may
+    describe all groups and topics and read the groups' logs, but a DENY keeps this topic from it."""
+    group, topic = "rights-denied", "rights-denied-topic"
+    kafka.create_topics({topic: 1, "rights-open-topic": 1})
+    kafka.produce(topic, [b"x"] * 5)
+    commit(kafka.bootstrap, group, ("rights-open-topic", 0, 0), (topic, 0, 0))
+    commit(kafka.bootstrap, "rights-not-denied", ("rights-open-topic", 0, 0))
+    kafka.allow("barred", "DESCRIBE", group="*")
+    kafka.allow("barred", "DESCRIBE", topic="*")
+    kafka.allow("barred", "DESCRIBE", topic=topic, permission=AclPermissionType.DENY)
+    kafka.allow("barred", "READ", topic="__consumer_offsets")
+    return group, topic
+
+
+@pytest.mark.parametrize("condition", ["lag<=0", "lag-time<=60s"])
+def test_the_log_of_a_group_shows_a_topic_that_is_denied(as_user, denied, condition):
+    """StandardAuthorizer: a DENY outweighs an ALLOW on Topic '*'."""
+    group, topic = denied
+    hidden = f"has committed offsets of topics on which this login has no DESCRIBE: {topic}"
+    for timeout in ("1s", "3s", "9s"):
+        code, document, err = as_user("barred", *_gate(group, condition, timeout))
+        assert (code, document["data"]["lag"]) == (7, None), err
+        if hidden in err:
+            break
+    assert hidden in err
+
+
+def test_a_topic_that_is_denied_is_noticed_where_one_group_is_described(as_user, denied):
+    group, topic = denied
+    code, document, err = as_user("barred", "describe", group)
+    assert code == 0, err
+    (seen,) = document["data"]["groups"]
+    assert (seen["may_lack_offsets"], seen["hidden_offset_topics"]) == (True, [topic])
+    assert f"no DESCRIBE on Topic '{topic}'" in err
+    _, document, err = as_user("barred", "list", "--match", group, "--lag")
+    assert [row["lag"] for row in document["data"]["groups"]] == [None]
+    assert topic in err
+    _, _, err = as_user("barred", "delete-groups", group, "--dry-run", "--idle-for", "0s")
+    assert f"has committed offsets of {topic}, which this login cannot see" in err
+
+
+@pytest.mark.parametrize("more", [[], ["rights-not-denied"]])
+def test_doctor_does_not_pass_a_group_with_offsets_of_a_denied_topic(as_user, denied, more):
+    group, topic = denied
+    asked = "offsets-of-other-topics,empty-with-lag"
+    code, document, err = as_user("barred", "doctor", group, *more, "--window", "0s", "--check", asked)
+    assert (code, document["data"]["findings"]) == (7, []), err
+    (skipped,) = [
+        one for one in document["data"]["skipped"] if "empty-with-lag" in one["checks"] and topic in one["why"]
+    ]
+    assert "offsets-of-other-topics" in skipped["checks"]
+    assert "rights-not-denied" not in skipped["why"]
+
+
+def test_a_group_without_offsets_of_the_denied_topic_is_told_all(as_user, denied):
+    code, document, err = as_user("barred", *_gate("rights-not-denied"))
+    assert (code, [one["seen"] for one in document["data"]["conditions"]], err) == (0, ["lag 0"], "")
+    _, document, err = as_user("barred", "describe", "rights-not-denied")
+    assert (document["data"]["groups"][0]["may_lack_offsets"], err) == (False, "")
+
+
+def test_a_group_that_is_denied_is_left_out_of_lists_without_describe_on_the_cluster(as_user, kafka, denied):
+    """As docs/rights.md has it: KafkaApis.handleListGroupsRequest filters by group only without that right."""
+    group = "rights-denied-group"
+    kafka.add_absent_member(group, "a")
+    kafka.allow("barred", "DESCRIBE", group=group, permission=AclPermissionType.DENY)
+    code, document, err = as_user("barred", "list", "--match", "rights-d*")
+    assert (code, err) == (0, "")
+    assert group not in {row["group_id"] for row in document["data"]["groups"]}
+    code, _, err = as_user("barred", "describe", group)
+    assert code == 4
+    assert f"--operation Describe --group {group}; unless a DENY is the reason: kafka-acls --list\n" in err
+    kafka.allow("operator", "DESCRIBE", group=group, permission=AclPermissionType.DENY)
+    _, document, err = as_user("operator", "list", "--match", group)
+    assert [row["group_id"] for row in document["data"]["groups"]] == [group]
+    assert "could not be described (GROUP_AUTHORIZATION_FAILED)" in err
 
 
 @pytest.mark.long

@@ -43,6 +43,7 @@ USERS: Final[Mapping[str, str]] = {
         "throttled",
         "asker",
         "wildcard",
+        "barred",
         "limited",
         "auditor",
         "grouped",
@@ -157,11 +158,12 @@ class SecuredKafka(KafkaCluster):
         leave_dead_group(self.port, group, TOPIC)
 
     def allow(
-        self, user: str, operation: str, *, group: str | None = None, topic: str | None = None, prefixed: bool = False
-    ) -> None:
+        self, user: str, operation: str, *, group: str | None = None, topic: str | None = None, prefixed: bool = False,
+        permission: AclPermissionType = AclPermissionType.ALLOW,
+    ) -> None:  # fmt: skip
         """Grant a user a right on a group, a topic or the cluster; returns when it is in force for new requests.
 
-        prefixed: on all groups or topics whose names begin with that name."""
+        prefixed: on all groups or topics whose names begin with that name. permission: DENY to deny the right."""
         kind, name = (
             (ResourceType.GROUP, group) if group is not None
             else (ResourceType.TOPIC, topic) if topic is not None
@@ -174,7 +176,7 @@ class SecuredKafka(KafkaCluster):
             f"User:{user}",
             "*",
             AclOperation[operation],
-            AclPermissionType.ALLOW,
+            permission,
         )
         admin = self.admin()  # a client that is dropped before its future resolves never answers
         for future in admin.create_acls([binding]).values():
@@ -189,7 +191,7 @@ class SecuredKafka(KafkaCluster):
             binding.operation,
             binding.permission_type,
         )
-        until(lambda: admin.describe_acls(wanted).result(30), f"{user} does not have its right", 30)
+        until(lambda: admin.describe_acls(wanted).result(30), f"the ACL of {user} is not in force", 30)
 
 
 def start_secured_kafka() -> SecuredKafka:

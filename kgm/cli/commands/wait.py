@@ -60,6 +60,7 @@ def wait(
     members=N, members>=N, members<=N. lag<=N: over all partitions; not met while the lag of one of them is unknown.
     If this login has no DESCRIBE on some topics, the group may have more offsets than brokers tell it. SEEN says so if
     members name the topics that they read; otherwise, or if the group's log has such offsets, the lag is unknown.
+    A DENY on a topic beside DESCRIBE on all topics shows in that log only (READ on __consumer_offsets).
     lag-time<=60s: in each partition, the first uncommitted record is at most that old, by its timestamp.
     replaced=ID: the static member ID has another member id than in --baseline, so a new process runs as ID. A static
     member that was stopped stays in a classic group until its session expires, so members=N holds without it.

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from kgm.client.admin_client import AdminClient
+from kgm.client.topic_log.committed_topics import MOST_GROUPS
 from kgm.client.transport.brokers import TAKEOVER_S
 from kgm.model.errors import ErrorCode, KgmError, NotFoundError, PartialError, RefusedError, UnsupportedError
 from kgm.model.snapshot import GroupSnapshot
@@ -165,7 +166,8 @@ def prepare(
 def _described(cluster: AdminClient, group_ids: Sequence[str]) -> tuple[dict[str, GroupSnapshot], list[KgmError]]:
     """The groups that exist, and an error for each that does not. A missing group is looked up twice: a coordinator
     that has just taken over may not show it yet. Raises any other KgmError."""
-    found = dict(zip(group_ids, cluster.describe_groups(group_ids, with_ends=False), strict=True))
+    answers = cluster.describe_groups(group_ids, with_ends=False, most_searched=MOST_GROUPS)
+    found = dict(zip(group_ids, answers, strict=True))
     missing = [group_id for group_id, one in found.items() if isinstance(one, NotFoundError)]
     if missing:
         cluster.deadline.sleep(TAKEOVER_S)

@@ -6,6 +6,7 @@ import fnmatch
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
 from typing import Final, NamedTuple
 
@@ -16,6 +17,7 @@ from kgm.client.lag_times import with_commit_ages
 from kgm.client.offsets_topic.group_tail import RawRecord, RecordedGroup, RecordedTarget, all_decoded
 from kgm.client.offsets_topic.member_activity import CommitRecord, GroupActivity
 from kgm.client.poller import completed_from_record
+from kgm.client.topic_log.committed_topics import MOST_GROUPS
 from kgm.model.errors import (
     AuthenticationError,
     AuthorizationError,
@@ -270,7 +272,7 @@ class _ClusterQueries:
 
         def ask(part: Sequence[str]) -> list[GroupSnapshot | KgmError]:
             nonlocal records
-            answers = self.cluster.describe_groups(part)
+            answers = self.cluster.describe_groups(part, most_searched=MOST_GROUPS)
             present = [answer.group_id for answer in answers if isinstance(answer, GroupSnapshot)]
             records = self.records.read(present)  # only now, so that the log is not older
             self.partitions.look_at(present)
@@ -288,7 +290,8 @@ class _ClusterQueries:
         """(first, later) descriptions of each group; later is None if the group could not be described again."""
         errors: dict[str, KgmError] = {}
         group_ids = held.group_ids
-        answers = in_parts(self.cluster, group_ids, self.cluster.describe_groups)
+        describe = partial(self.cluster.describe_groups, most_searched=MOST_GROUPS)
+        answers = in_parts(self.cluster, group_ids, describe)
         for group_id, answer in zip(group_ids, answers, strict=True):
             first = held.take(group_id)
             assert first is not None  # each was put there once

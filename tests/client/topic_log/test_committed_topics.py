@@ -53,6 +53,33 @@ def test_a_log_that_grows_is_not_too_long(server, topics_of, monkeypatch):
         assert topics_of("g") == {"g": {"pay", "to"}}
 
 
+@pytest.mark.parametrize(
+    ("group_ids", "options", "searched"),
+    [
+        (["g"], {}, ["g"]),
+        (["g"], {"is_brief": True}, []),
+        (["g"], {"offsets": False}, []),
+        (["g", "gg"], {}, []),
+        (["g", "gg"], {"most_searched": 2}, ["g", "gg"]),
+        (["g", "gg"], {"most_searched": 1}, []),
+    ],
+)
+def test_a_login_from_which_nothing_seems_hidden_searches_few_logs(server, monkeypatch, group_ids, options, searched):
+    """A list of many groups costs no more than what it shows."""
+    asked = []
+    real = CommittedTopics.of
+
+    def of(self, group_ids, deadline):
+        asked.extend(group_ids)
+        return real(self, group_ids, deadline)
+
+    monkeypatch.setattr(CommittedTopics, "of", of)
+    with connect(server.bootstrap) as cluster:
+        found = cluster.describe_groups(group_ids, **options)
+    assert sorted(asked) == searched
+    assert not any(one.may_lack_offsets for one in found)
+
+
 def test_the_logs_of_a_few_groups_only_are_read(topics_of, monkeypatch):
     monkeypatch.setattr(committed_topics, "MOST_GROUPS", 1)
     assert topics_of("g", "gg") == {"g": {"pay", "to"}}
