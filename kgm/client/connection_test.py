@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from kgm.client.authorized_operations import READ, can_list_all, cluster_operations, is_allowed
-from kgm.client.failures import ConnectError, from_code, not_mentioned
+from kgm.client.failures import ConnectError, from_code, grant_hint, not_mentioned
 from kgm.client.transport.bootstrap import Address
 from kgm.client.transport.brokers import refuse_no_brokers
 from kgm.client.transport.connection import BrokerConnection, ConnectStep, Security
@@ -280,8 +280,7 @@ def _cluster_rights(connection: BrokerConnection, deadline: Deadline, *, needed:
     message = "the principal can see no groups"
     error = AuthorizationError(
         message, facts=("the principal needs DESCRIBE on Cluster 'kafka-cluster', or on the groups",),
-        hint="kafka-acls --add --allow-principal User:NAME --operation Describe --cluster (or --group GROUP); "
-        "then kgm config test -g GROUP",
+        hint=f"{grant_hint('--operation Describe --cluster (or --group GROUP)')}; then kgm config test -g GROUP",
     )  # fmt: skip
     return ConnectionCheck(step="authorisation", where="Cluster", result="failed", detail=message, error=error)
 

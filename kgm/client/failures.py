@@ -155,6 +155,12 @@ def not_found(group_id: str, facts: list[str] | tuple[str, ...] = ()) -> Missing
     return MissingGroupError(f"group {group_id!r} does not exist", facts=facts, group_id=group_id, hint="kgm list")
 
 
+def grant_hint(right: str) -> str:
+    """The hint after an authorization error. right: the options of kafka-acls that name it. A DENY outweighs every
+    ALLOW, and brokers do not say whether one is the reason."""
+    return f"kafka-acls --add --allow-principal User:NAME {right}; unless a DENY is the reason: kafka-acls --list"
+
+
 def _authorization(code: int, doing: str, facts: list[str], operation: str, group_id: str | None) -> AuthorizationError:
     kind = _AUTHORIZATION[ErrorCode(code)]
     resource = f"Group {group_id!r}" if kind == "Group" and group_id is not None else kind
@@ -162,6 +168,6 @@ def _authorization(code: int, doing: str, facts: list[str], operation: str, grou
     if kind == "Group" and group_id is not None:
         named = f"--group {shell_word(group_id)}" if not group_id.startswith("-") else f"--group={shell_word(group_id)}"
         right = f"--operation {operation.capitalize()} {named}"
-        hint = f"kafka-acls --add --allow-principal User:NAME {right}"
+        hint = grant_hint(right)
     facts.append(f"the principal needs {operation} on {resource}")
     return AuthorizationError(doing, facts=facts, hint=hint, group_id=group_id, kafka_error=code)

@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 from typing import Final
 
 from kgm.client import AdminClient
+from kgm.client.failures import grant_hint
 from kgm.client.group_listing import Listing
 from kgm.model.errors import AuthorizationError, KgmError, NotFoundError
 from kgm.text.names import in_order
@@ -44,7 +45,7 @@ def unseen_groups(cluster: AdminClient, *, sees_some: bool) -> AuthorizationErro
     return AuthorizationError(
         f"{_SOME_UNSEEN if sees_some else _NONE_SEEN}: without DESCRIBE on Cluster "
         "'kafka-cluster' a listing omits every group on which the principal has no DESCRIBE",
-        hint="kafka-acls --add --allow-principal User:NAME --operation Describe --cluster (or --group GROUP)",
+        hint=grant_hint("--operation Describe --cluster (or --group GROUP)"),
     )
 
 
