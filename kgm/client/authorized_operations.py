@@ -14,9 +14,10 @@ from kgm.protocol.apis import ApiKey
 from kgm.protocol.messages.metadata_request import MetadataRequest
 from kgm.protocol.messages.metadata_response import MetadataResponse
 
-#: AclOperation.READ and AclOperation.DESCRIBE.
+#: Codes of AclOperation.
 READ: Final = 3
 DESCRIBE: Final = 8
+_CLUSTER_ACTION: Final = 9
 #: What a broker sends that does not report them, although it was asked to (MetadataResponse.json).
 _UNTOLD: Final = -(2**31)
 #: A setting of Kafka's AclAuthorizer and StandardAuthorizer.
@@ -54,6 +55,12 @@ def unheard_name() -> str:
 def can_list_all(operations: int | None) -> bool:
     """Whether `kgm list` sees every group, which takes DESCRIBE on the cluster."""
     return operations is None or is_allowed(operations, DESCRIBE)
+
+
+def is_a_brokers(operations: int | None) -> bool:
+    """Whether the principal may do what only brokers do: it is a superuser, whom no ACL denies anything, or the brokers
+    have no authorizer. operations: as from `cluster_operations`."""
+    return operations is not None and is_allowed(operations, _CLUSTER_ACTION)
 
 
 def opens_what_has_no_acl(brokers: Brokers, deadline: Deadline) -> bool:

@@ -59,6 +59,7 @@ class OffsetReader:
         self.incomplete_groups: dict[str, HiddenOffsets] = {}
         #: Whether there may be topics that the principal may not describe; None until that has been checked.
         self._is_limited: bool | None = None
+        self._is_denied_nothing: bool | None = None
         #: The logs of groups, which show offsets that brokers leave out: opened for the first such group.
         self._logs: CommittedTopics | None = None
         #: (topic, partition) of topics that exist: partitions whose end offset could not be read.
@@ -200,7 +201,7 @@ class OffsetReader:
         if not committed:
             return
         may_hide = self._may_hide_topics(deadline)
-        if not may_hide and len(committed) > most_searched:
+        if not may_hide and (len(committed) > most_searched or not self._may_be_denied_one(deadline)):
             return
         # The offsets of a share group are not in the log of groups (`__share_group_state`).
         read = [one for one in bases if one.group_id in committed]
@@ -225,6 +226,18 @@ class OffsetReader:
                 return True
             self._is_limited = self._is_limited or opens_what_has_no_acl(self._brokers, deadline)
         return self._is_limited
+
+    def _may_be_denied_one(self, deadline: Deadline) -> bool:
+        """Whether an ACL may deny single topics to the principal."""
+        if self._is_denied_nothing is None:
+            from kgm.client.authorized_operations import cluster_operations, is_a_brokers
+
+            try:
+                operations = self._brokers.on_any(lambda one: cluster_operations(one, deadline), deadline)
+            except KgmError:
+                return True
+            self._is_denied_nothing = is_a_brokers(operations)
+        return not self._is_denied_nothing
 
     def _hidden_topics(self, committed: Mapping[str, Offsets], deadline: Deadline) -> dict[str, tuple[str, ...]]:
         """By group, the topics with committed offsets that the broker has left out; groups whose log cannot be read in

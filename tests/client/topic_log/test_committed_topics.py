@@ -9,7 +9,9 @@ from kgm.client import connect
 from kgm.client.topic_log import committed_topics
 from kgm.client.topic_log.committed_topics import CommittedTopics
 from kgm.client.transport.deadline import Deadline
+from kgm.protocol.apis import ApiKey
 from kgm.server import serve_in_thread
+from tests.client.faults import Edit, FaultProxy
 from tests.kafka.records import commit
 
 
@@ -53,6 +55,12 @@ def test_a_log_that_grows_is_not_too_long(server, topics_of, monkeypatch):
         assert topics_of("g") == {"g": {"pay", "to"}}
 
 
+def only_describe(answer):
+    """The login may do nothing else on the cluster, where the answer has that."""
+    if answer.cluster_authorized_operations != -(2**31):
+        answer.cluster_authorized_operations = 1 << 8
+
+
 @pytest.mark.parametrize(
     ("group_ids", "options", "searched"),
     [
@@ -74,10 +82,16 @@ def test_a_login_from_which_nothing_seems_hidden_searches_few_logs(server, monke
         return real(self, group_ids, deadline)
 
     monkeypatch.setattr(CommittedTopics, "of", of)
-    with connect(server.bootstrap) as cluster:
-        found = cluster.describe_groups(group_ids, **options)
+    with FaultProxy((server.host, server.port)) as proxy:
+        proxy.always(ApiKey.METADATA, Edit(only_describe))
+        with connect(proxy.bootstrap) as cluster:
+            found = cluster.describe_groups(group_ids, **options)
     assert sorted(asked) == searched
     assert not any(one.may_lack_offsets for one in found)
+    asked.clear()
+    with connect(server.bootstrap) as cluster:  # without an authorizer nothing is denied
+        cluster.describe_groups(group_ids, **options)
+    assert asked == []
 
 
 def test_the_logs_of_a_few_groups_only_are_read(topics_of, monkeypatch):
