@@ -58,7 +58,8 @@ class GroupDescription:
 
 
 class GroupSettings(NamedTuple):
-    """A group's settings by name, as a broker states them. own: those that are set for this group, not the broker's."""
+    """A group's settings by name, as a broker states them. own: names of those that are set for this group, not the
+    broker's; maybe also of others."""
 
     values: dict[str, str]
     own: frozenset[str]
@@ -322,17 +323,21 @@ def fetch_group_settings(
     see `effective_settings`.
 
     None of brokers without settings of groups: those are not asked, since some log an error with a stack trace."""
+    from kgm.coordinator.contract.settings import GroupConfig
+
     are_known = connection.supports(ApiKey.CONSUMER_GROUP_HEARTBEAT, _HEARTBEAT_OF_4_0)
     if not are_known or not connection.supports(ApiKey.DESCRIBE_CONFIGS):
         return {}
     settings: dict[str, GroupSettings | KgmError] = {}
-    for row in _describe_configs(connection, _GROUP, group_ids, names, deadline):
+    of_streams = any(map(_is_of_streams, names))  # then it matters whether the group has any of its own
+    asked = sorted({*names, *GroupConfig.names()}) if of_streams else names
+    for row in _describe_configs(connection, _GROUP, group_ids, asked, deadline):
         if row.error_code in (0, ErrorCode.INVALID_REQUEST):
             values = {
                 config.name: config.value for config in row.configs if config.name in names and config.value is not None
             }
             own = frozenset(config.name for config in row.configs if config.config_source == _SET_FOR_GROUP)
-            settings[row.resource_name] = GroupSettings(values, own & values.keys())
+            settings[row.resource_name] = GroupSettings(values, own)
         else:
             settings[row.resource_name] = from_code(
                 row.error_code, f"the settings of group {row.resource_name!r} cannot be read",
@@ -347,7 +352,9 @@ def effective_settings(
 ) -> dict[str, dict[str, str] | KgmError]:
     """The settings that apply to groups, by group id and name, from those that any broker states: from 4.3 on a
     coordinator limits a group's own settings to the range that its own broker allows now, and does not state that
-    (GroupConfig). connection, broker_id: of that coordinator.
+    (GroupConfig). Up to 4.2 a broker states Kafka's defaults for streams settings that a group does not have itself.
+    They apply to a group that has any settings of its own; to others, the broker's do. connection, broker_id: of that
+    coordinator.
 
     An error for a group of which it is not known whether they are limited, or to what. Raises KgmError if the broker's
     own settings cannot be read."""
@@ -356,9 +363,20 @@ def effective_settings(
     from kgm.coordinator.contract.settings import limits_of
 
     settings: dict[str, dict[str, str] | KgmError] = {group_id: one.values for group_id, one in stated.items()}
-    own = {group_id: one.own for group_id, one in stated.items() if any(map(any, map(limits_of, one.own)))}
-    versions = possible_versions(connection.versions, connection.supported_features) if own else ()
+    set_for = {group_id: one.own & one.values.keys() for group_id, one in stated.items()}
+    own = {group_id: names for group_id, names in set_for.items() if any(map(any, map(limits_of, names)))}
+    unset = {group_id: {*filter(_is_of_streams, one.values)} for group_id, one in stated.items() if not one.own}
+    is_open = bool(own) or any(unset.values())
+    versions = possible_versions(connection.versions, connection.supported_features) if is_open else ()
     are_limited = {behavior_of(version).limits_group_configs for version in versions}
+    if any(unset.values()) and are_limited != {True}:
+        asked = sorted({f"group.{name}" for names in unset.values() for name in names})
+        brokers = fetch_broker_settings(connection, broker_id, asked, deadline)
+        for group_id, of_streams in unset.items():
+            rest = {name: value for name, value in stated[group_id].values.items() if name not in of_streams}
+            settings[group_id] = rest | {
+                name: brokers[f"group.{name}"] for name in of_streams if f"group.{name}" in brokers
+            }
     if not own or are_limited == {False}:
         return settings
     limits = {limit for names in own.values() for name in names for limit in limits_of(name) if limit is not None}
@@ -375,6 +393,10 @@ def effective_settings(
                 "it is not known which limits the broker sets to a group's own settings", group_id=group_id
             )
     return settings
+
+
+def _is_of_streams(name: str) -> bool:
+    return name.startswith("streams.")
 
 
 def _limited(value: str, low: str | None, high: str | None, bounds: Mapping[str, str]) -> str | None:

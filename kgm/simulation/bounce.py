@@ -130,7 +130,7 @@ def _caveats(snapshot: GroupSnapshot, simulation: Simulation, played: PlayedBoun
         *policy_caveats(depends_on_policy=played.depends_on_policy),
         *heartbeat_caveats(group, depends_on_intervals=played.depends_on_intervals),
         *votes_caveats(group, settings, depends_on_votes=played.depends_on_votes),
-        *size_caveats(group, may_be_full=may_lack_room(group, plan, settings)),
+        *size_caveats(group.protocol.value, may_be_full=may_lack_room(group, plan, settings)),
         *played.caveats.open,
         *group.caveats,
         *settings_caveats(

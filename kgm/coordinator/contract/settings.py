@@ -236,7 +236,7 @@ class GroupConfig:
         """Configs by Kafka's dotted names, each limited to the range that the broker's settings have for it.
 
         Raises UsageError for an unknown name, and for a value that is not a number."""
-        known = {field.name.replace("_", "."): field.name for field in fields(cls)}
+        known = cls.names()
         configs: dict[str, int] = {}
         for name, text in values.items():
             if name not in known:
@@ -245,6 +245,11 @@ class GroupConfig:
             low, high = _bounds(name, settings)
             configs[known[name]] = min(max(number, low), high) if settings.behavior.limits_group_configs else number
         return cls(**configs)
+
+    @classmethod
+    def names(cls) -> dict[str, str]:
+        """Field names by Kafka's names."""
+        return {field.name.replace("_", "."): field.name for field in fields(cls)}
 
 
 def limits_of(name: str) -> tuple[str | None, str | None]:

@@ -11,7 +11,7 @@ from kgm.client.offsets_topic.last_rebalance import (
     with_logged_timeouts,
     with_resolved_topics,
 )
-from kgm.coordinator.contract.settings import listed_assignors
+from kgm.coordinator.contract.settings import BrokerSettings, GroupConfig, limits_of, listed_assignors
 from kgm.model.broker_version import FIRST_WITH_JAVA, LAST_WITH_SCALA
 from kgm.model.errors import ConditionNotMet, NotFoundError, PartialError, UsageError
 from kgm.model.snapshot import GroupSnapshot, TopicSnapshot
@@ -26,28 +26,31 @@ from kgm.text.names import in_order
 from kgm.text.whole_numbers import whole_number
 from kgm.text.wording import some
 
-#: The settings of consumer groups for which the broker has a minimum and a maximum.
-_CONSUMER_LIMITS = ("session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms")
-#: The broker's defaults for them, and these limits.
-_OF_CONSUMER_GROUPS = tuple(
-    f"group.consumer.{bound}{name}" for name in _CONSUMER_LIMITS for bound in ("", "min.", "max.")
-)
+#: The settings that a group of each type can have of its own. The broker's defaults for them have the same names,
+#: prefixed with `group.`.
+GROUP_SETTINGS = {
+    kind: tuple(name for name in GroupConfig.names() if name.startswith(f"{kind}.")) for kind in ("consumer", "streams")
+}
+#: The broker's defaults for them, and its limits.
+_OF_GROUPS = {
+    kind: tuple(limit for name in names for limit in (f"group.{name}", *limits_of(name)) if limit is not None)
+    for kind, names in GROUP_SETTINGS.items()
+}
 #: The settings of the coordinator's broker that matter to a bounce. A version may not have all of them.
 BROKER_SETTINGS = (
     OFFERED,
     "group.consumer.max.size",
     "group.consumer.migration.policy",
-    *_OF_CONSUMER_GROUPS,
+    *_OF_GROUPS["consumer"],
     "group.initial.rebalance.delay.ms",
     "group.max.size",
     "group.max.session.timeout.ms",
     "group.min.session.timeout.ms",
+    "group.streams.max.size",
+    *_OF_GROUPS["streams"],
     "offsets.retention.check.interval.ms",
     "offsets.retention.minutes",
 )
-_SESSION = "consumer.session.timeout.ms"
-#: Settings of one consumer group. The broker's defaults for them have the same names, prefixed with `group.`.
-GROUP_SETTINGS = (_SESSION, "consumer.heartbeat.interval.ms", "consumer.assignment.interval.ms")
 #: Either of them turns on the new coordinator of 3.7 to 3.9.
 _NEW_COORDINATOR, _PROTOCOLS = "group.coordinator.new.enable", "group.coordinator.rebalance.protocols"
 _ASSUMED = (
@@ -63,7 +66,8 @@ class BounceGroup:
     is_made_up: the group already has the assignor, membership and protocol of the plan's what-ifs. sinks: for Connect
     workers, the groups of their sink connectors; missing_sinks: why others are not known. caveats: what could not be
     read. hidden_topics: those of the cluster that could not be described. has_unread_settings: whether the broker's
-    settings could not be read."""
+    settings could not be read. has_unread_session: whether the session timeout of a streams group could not be read,
+    so that Kafka's default is assumed."""
 
     snapshot: GroupSnapshot
     broker_settings: Mapping[str, str] = field(default_factory=dict)
@@ -73,15 +77,16 @@ class BounceGroup:
     caveats: tuple[str, ...] = ()
     hidden_topics: frozenset[str] = frozenset()
     has_unread_settings: bool = False
+    has_unread_session: bool = False
 
     def unread(self, prediction: Prediction) -> PartialError | None:
-        """Why a limit that the prediction keeps proves nothing: it rests on partition counts, subscriptions or the size
-        that a group may have, which could not be read and had to be assumed. Ranges include other unknowns, such as
-        session timeouts, but not these."""
+        """Why a limit that the prediction keeps proves nothing: it rests on partition counts, subscriptions, the size
+        that a group may have or the session timeout of a streams group, which could not be read and had to be assumed.
+        Ranges include other unknowns, such as session timeouts of other groups, but not these."""
         snapshots = [self.snapshot, *(sink.snapshot for sink in self.sinks)]
         topics = {topic for each in snapshots for topic in _topics_without_count(each, self.hidden_topics)}
         members = [name for each in snapshots for name in _without_subscription(each)]
-        if not topics and not members and not prediction.may_be_full:
+        if not (topics or members or prediction.may_be_full or prediction.assumes_session):
             return None
         facts = [f"partitions of topic {some(map(repr, in_order(topics)))}"] if topics else []
         facts += [f"subscription of {some(in_order(members))}"] if members else []
@@ -90,6 +95,12 @@ class BounceGroup:
             limit = size_limit_name(prediction.protocol)
             facts.append(f"the broker's {limit}")
             needs.append(f"DESCRIBE_CONFIGS on Cluster 'kafka-cluster' (or state the limit: --set {limit}=N)")
+        if prediction.assumes_session:
+            facts.append("the group's session timeout")
+            needs.append(
+                f"DESCRIBE_CONFIGS on Cluster 'kafka-cluster' and on Group {self.snapshot.group_id!r} (or state the "
+                "timeout: --session-timeout DURATION)"
+            )
         return PartialError(
             f"group {self.snapshot.group_id!r}: the prediction assumes what could not be read, so limits that it keeps "
             "prove nothing",
@@ -103,7 +114,13 @@ class BounceGroup:
         protocol = self.snapshot.type if plan.what_if.protocol is None else plan.what_if.protocol.value
         limits = {size_limit_name(protocol), *([size_limit_name("consumer")] if plan.migrate else [])}
         knows_limit = not self.has_unread_settings or limits <= settings.keys()
-        return replace(plan, settings=settings, knows_size_limit=knows_limit)
+        knows_session = not self.has_unread_session or f"group.{_session_name('streams')}" in settings
+        return replace(plan, settings=settings, knows_size_limit=knows_limit, knows_session=knows_session)
+
+
+def _session_name(kind: str) -> str:
+    """The setting of groups of a type for it."""
+    return f"{kind}.session.timeout.ms"
 
 
 def _topics_without_count(snapshot: GroupSnapshot, hidden: Collection[str]) -> set[str]:
@@ -137,20 +154,23 @@ def asked_settings(cluster: AdminClient, group_id: str) -> dict[str, str]:
 
 def group_with_settings(cluster: AdminClient, snapshot: GroupSnapshot, asked: Mapping[str, str]) -> BounceGroup:
     """A described group with its own settings and its broker's. asked: `asked_settings` of that broker."""
-    own = cluster.group_settings(snapshot.group_id, GROUP_SETTINGS)
+    kind = "streams" if snapshot.type == "streams" else "consumer"
+    own = cluster.group_settings(snapshot.group_id, GROUP_SETTINGS[kind])
     settings = usable_settings(asked)
     if snapshot.group_id in cluster.unread_group_settings:  # then it is not known whether the broker's apply
-        settings = {name: value for name, value in settings.items() if name not in _OF_CONSUMER_GROUPS}
-    # Brokers before 4.0 do not say it of a group.
-    if snapshot.type == "consumer" and snapshot.session_timeout_ms is None:
-        session_ms = whole_number(own.get(_SESSION) or settings.get(f"group.{_SESSION}"))
+        settings = {name: value for name, value in settings.items() if name not in _OF_GROUPS[kind]}
+    # Brokers before 4.0 do not say it of a group, and `describe_group` does not ask for that of a streams group.
+    if snapshot.type == kind and snapshot.session_timeout_ms is None:
+        session = _session_name(kind)
+        session_ms = whole_number(own.get(session) or settings.get(f"group.{session}"))
         snapshot = replace(snapshot, session_timeout_ms=session_ms)
     return BounceGroup(
         snapshot=with_known_coordinator(snapshot, asked),
-        broker_settings=settings | as_broker_settings(own),
+        broker_settings=settings | as_broker_settings(own, settings),
         caveats=tuple(_unread_settings(cluster, snapshot)),
         hidden_topics=cluster.offsets.undescribed_topics,
         has_unread_settings=snapshot.group_id in cluster.unread_broker_settings,
+        has_unread_session=snapshot.type == "streams" and snapshot.session_timeout_ms is None,
     )
 
 
@@ -188,7 +208,7 @@ def _unread_settings(cluster: AdminClient, group: GroupSnapshot) -> Iterator[str
     """Caveats about settings that could not be read, and what is assumed instead."""
     if unread := cluster.unread_broker_settings.get(group.group_id):
         yield f"the broker's settings {unread.why}: {_ASSUMED}"
-    if group.type == "consumer" and (unread := cluster.unread_group_settings.get(group.group_id)):
+    if group.type in GROUP_SETTINGS and (unread := cluster.unread_group_settings.get(group.group_id)):
         yield f"the group's settings {unread.why}: Kafka's defaults are assumed for its session timeout and intervals"
 
 
@@ -216,14 +236,20 @@ def with_known_coordinator(snapshot: GroupSnapshot, asked: Mapping[str, str]) ->
     return replace(snapshot, kafka_versions=versions)
 
 
-def as_broker_settings(group_settings: Mapping[str, str]) -> dict[str, str]:
+def as_broker_settings(group_settings: Mapping[str, str], broker_settings: Mapping[str, str]) -> dict[str, str]:
     """One group's effective settings as a broker's, with bounds that allow them: brokers before 4.3 use what they have
-    once accepted even if it is outside their bounds by now."""
-    return {
-        "group." + name.replace("consumer.", f"consumer.{bound}", 1): value
-        for name, value in group_settings.items()
-        for bound in ("", "min.", "max.")
-    }
+    once accepted even if it is outside their bounds by now. broker_settings: the known ones, with the bounds; for
+    others, Kafka's defaults."""
+    defaults, fields = BrokerSettings(), BrokerSettings.names()
+    settings = {}
+    for name, text in group_settings.items():
+        settings[f"group.{name}"] = text
+        for limit, nearest in zip(limits_of(name), (min, max), strict=True):
+            value = whole_number(text)
+            if limit is not None and value is not None:
+                known = whole_number(broker_settings.get(limit))
+                settings[limit] = str(nearest(value, getattr(defaults, fields[limit]) if known is None else known))
+    return settings
 
 
 def recorded_group(snapshots: Sequence[GroupSnapshot], group_id: str | None, *, path: str) -> BounceGroup:

@@ -100,8 +100,8 @@ class PlanOptions:
     supervisor starts it again; None: it stays away. migrate: members of a classic group that bounce come back with the
     consumer protocol (KIP-848). remove_first: an operator removes the members of a batch with one LeaveGroup once they
     have stopped; they start again when the group is stable without them, but not before the restart time has
-    passed. knows_size_limit: whether the broker's limit for the size of the group is known, or Kafka's default may be
-    taken for it."""
+    passed. knows_size_limit, knows_session: whether the broker's limit for the size of the group, and the session
+    timeout of a streams group, are known, or Kafka's defaults may be taken for them."""
 
     rolling: Rolling | None = None
     order: MemberOrder = MemberOrder.NAMED
@@ -119,6 +119,7 @@ class PlanOptions:
     migrate: bool = False
     remove_first: bool = False
     knows_size_limit: bool = True
+    knows_session: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,7 +201,7 @@ class Plan(PlanOptions):
         if self.rolling is None:
             shown |= dict.fromkeys(each.name for each in fields(Rolling))
         # "freed" and "standby" belong to scenarios, not to the plan; what is not known, to the group.
-        for name in ("rolling", "what_if", "freed", "standby", "knows_size_limit"):
+        for name in ("rolling", "what_if", "freed", "standby", "knows_size_limit", "knows_session"):
             del shown[name]
         shown |= {"mode": "together" if self.rolling is None else "rolling", "as": shown.pop("membership")}
         return shown | {"kafka_version": str(self.kafka_version or REFERENCE)}

@@ -209,11 +209,12 @@ def votes_caveats(group: StartingGroup, settings: BrokerSettings, *, depends_on_
     return (text,)
 
 
-def size_caveats(group: StartingGroup, *, may_be_full: bool) -> tuple[str, ...]:
-    """may_be_full: whether processes start, and it is not known whether the group has room for them."""
+def size_caveats(protocol: str, *, may_be_full: bool) -> tuple[str, ...]:
+    """protocol: as in `size_limit_name`. may_be_full: whether processes start, and it is not known whether the group
+    has room for them."""
     if not may_be_full:
         return ()
-    limit = size_limit_name(group.protocol.value)
+    limit = size_limit_name(protocol)
     text = (
         f"the broker's {limit} is not known: if the group is full, processes that start are refused until a session "
         f"has ended, and join later, which no range includes (--set {limit}=N)"

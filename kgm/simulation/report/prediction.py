@@ -146,7 +146,8 @@ class Prediction:
     `draws` shows whether it is more than one number. generation_before: the generation or epoch, None if the snapshot
     does not contain it (DescribeGroups does not return it). sinks: for a group of Connect workers, what happens to the
     groups of its sink connectors, as far as they are known. missing_sinks: why others are not predicted. may_be_full:
-    whether the group may refuse processes that start because the broker's limit for its size is not known."""
+    whether the group may refuse processes that start because the broker's limit for its size is not known.
+    assumes_session: whether it depends on the session timeout of a streams group, which could not be read."""
 
     name: str
     assignor: str
@@ -160,6 +161,7 @@ class Prediction:
     sinks: tuple[SinkForecast, ...] = ()
     missing_sinks: tuple[ConditionNotMet, ...] = ()
     may_be_full: bool = False
+    assumes_session: bool = False
 
     @property
     def generation_after(self) -> int | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import product
 
 from kgm.coordinator.contract.settings import BrokerSettings
@@ -11,15 +12,16 @@ from kgm.frameworks.task_copies import task_texts
 from kgm.model.broker_version import REFERENCE, BrokerVersion
 from kgm.model.snapshot import GroupSnapshot
 from kgm.simulation.framework_play import Pace, played_often, prediction_of
-from kgm.simulation.plan.bounce_plan import Plan
+from kgm.simulation.plan.bounce_plan import Plan, Stop
+from kgm.simulation.plan.settled import size_limit_name
 from kgm.simulation.play.draw import Draw
+from kgm.simulation.report.caveats import size_caveats
 from kgm.simulation.report.prediction import Prediction
 from kgm.simulation.streams.bounce import TASKS_TEXT, affordable, freed_by, halves_text
 from kgm.simulation.streams.coordinated_group import (
-    ASSIGNMENT_INTERVAL,
-    INITIAL_DELAY,
     SINCE,
     STREAMS_GROUP,
+    assumed_settings,
     coordinated_group_of,
     rules_of,
     versions_of,
@@ -35,10 +37,6 @@ _ASSIGNOR = "sticky"
 _PACES = tuple(Pace(steps=steps, notices=notices / 5) for notices in (5, 0, 4, 1, 3, 2) for steps in (0, 0.4, 1))
 #: Each is played twice: what moves depends on random ids.
 _ROUNDS = 2
-#: The settings that a prediction depends on, by their names as broker settings.
-_SETTINGS = (
-    "group.streams.session.timeout.ms", "group.streams.heartbeat.interval.ms", ASSIGNMENT_INTERVAL, INITIAL_DELAY,
-)  # fmt: skip
 
 
 def simulate_streams_group(
@@ -53,8 +51,13 @@ def simulate_streams_group(
         for number, (pace, settings) in enumerate(product(_PACES * _ROUNDS, rules))
         if number < affordable(group, draws) and not is_out_of_time()
     ]
-    caveats = _caveats(snapshot, group, plan, rules[0])
-    return prediction_of(snapshot, name, _ASSIGNOR, drawn, others, caveats, protocol=STREAMS_GROUP)
+    may_be_full = _may_lack_room(plan)
+    caveats = [*_size_caveats((*drawn, *others), may_be_full=may_be_full), *_caveats(snapshot, group, plan, rules[0])]
+    return replace(
+        prediction_of(snapshot, name, _ASSIGNOR, drawn, others, caveats, protocol=STREAMS_GROUP),
+        may_be_full=may_be_full,
+        assumes_session=_waits_for_session(plan) and not plan.knows_session and not plan.what_if.session_timeout_ms,
+    )
 
 
 def draws_of_streams_group(
@@ -80,6 +83,27 @@ def _play(
     return CoordinatedPlay(snapshot, group, plan, settings, chance, keeps_disk=keeps_disk, pace=pace).play()
 
 
+def _waits_for_session(plan: Plan) -> bool:
+    """Whether members stop that stay in the group until their session ends: those that are closed leave."""
+    return plan.stop is Stop.CRASH and bool(plan.bounce or plan.scale_in)
+
+
+def _may_lack_room(plan: Plan) -> bool:
+    """Whether processes start for which the group may have no room, because the broker's limit is not known: threads
+    that are killed count until their session ends."""
+    return not plan.knows_size_limit and bool(plan.scale_out or (plan.bounce and plan.stop is Stop.CRASH))
+
+
+def _size_caveats(draws: Sequence[Draw], *, may_be_full: bool) -> tuple[str, ...]:
+    if any(draw.refused_joins for draw in draws):
+        text = (
+            f"the group is full ({size_limit_name(STREAMS_GROUP)}) and refuses threads that start; they end, and "
+            "nothing starts them again here"
+        )
+        return (text,)
+    return size_caveats(STREAMS_GROUP, may_be_full=may_be_full)
+
+
 def _rules_text(versions: Sequence[BrokerVersion]) -> str:
     text = f"streams groups are played by the rules of Kafka {REFERENCE.major}.{REFERENCE.minor}"
     oldest = min(versions).release
@@ -102,11 +126,7 @@ def _caveats(snapshot: GroupSnapshot, group: StreamsFleet, plan: Plan, settings:
     versions = versions_of(snapshot, plan)
     if any(version.release != REFERENCE.release for version in versions):
         texts.append(_rules_text(versions))
-    newest = max(versions).release
-    names = [name for name in _SETTINGS if name not in SINCE or newest >= SINCE[name]]
-    supposed = {name: getattr(settings, name.replace(".", "_")) for name in names}
-    supposed["group.streams.num.standby.replicas"] = group.standbys
-    unknown = [f"{key}={value}" for key, value in supposed.items() if key not in plan.settings]
-    if unknown:
-        texts.append(f"assumed about the broker and the group (--set): {some(unknown)}")
+    assumed = [f"{name}={value}" for name, value in assumed_settings(snapshot, group, plan, settings).items()]
+    if assumed:
+        texts.append(f"assumed about the broker and the group (--set): {some(assumed)}")
     return texts

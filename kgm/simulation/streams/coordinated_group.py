@@ -94,7 +94,8 @@ def _of_version(settings: BrokerSettings, plan: Plan, version: BrokerVersion) ->
 def _settings_of(snapshot: GroupSnapshot, group: StreamsFleet, plan: Plan) -> BrokerSettings:
     names = {name.removeprefix(_BROKER_PREFIX): value for name, value in plan.settings.items()}
     settings = BrokerSettings.from_overrides({_OF_STANDBYS: str(group.standbys), **names})
-    session_ms = plan.what_if.session_timeout_ms or snapshot.session_timeout_ms
+    seen_ms = None if _SESSION in names else snapshot.session_timeout_ms
+    session_ms = plan.what_if.session_timeout_ms or seen_ms
     if session_ms is not None:
         settings = replace(settings, group_streams_session_timeout_ms=session_ms)
     if plan.heartbeat_interval_ms is not None:
@@ -107,6 +108,31 @@ def _settings_of(snapshot: GroupSnapshot, group: StreamsFleet, plan: Plan) -> Br
             hint="--heartbeat-interval",
         )
     return replace(settings, kafka_version=REFERENCE)
+
+
+def assumed_settings(
+    snapshot: GroupSnapshot, group: StreamsFleet, plan: Plan, settings: BrokerSettings
+) -> dict[str, int]:
+    """The settings that a prediction depends on and that neither the broker, nor the group, nor the plan states, by
+    their names as broker settings. settings: those that are played."""
+    newest = max(versions_of(snapshot, plan)).release
+    stated = {name.removeprefix(_BROKER_PREFIX) for name in plan.settings}
+    if plan.what_if.session_timeout_ms or snapshot.session_timeout_ms:
+        stated.add(_SESSION)
+    if plan.heartbeat_interval_ms is not None:
+        stated.add(_INTERVAL)
+    values = {
+        _SESSION: settings.group_streams_session_timeout_ms,
+        _INTERVAL: settings.group_streams_heartbeat_interval_ms,
+        ASSIGNMENT_INTERVAL: settings.group_streams_assignment_interval_ms,
+        INITIAL_DELAY: settings.group_streams_initial_rebalance_delay_ms,
+        _OF_STANDBYS: group.standbys,
+    }
+    return {
+        name: value
+        for name, value in values.items()
+        if name not in stated and (name not in SINCE or newest >= SINCE[name])
+    }
 
 
 def topology_of(group: StreamsFleet) -> Topology:

@@ -21,6 +21,7 @@ from kgm.coordinator.groups.streams_group import StreamsGroup
 from kgm.coordinator.runtime import Runtime
 from kgm.coordinator.streams.topology import ASSIGNMENT_DELAYED
 from kgm.frameworks.streams import task_key
+from kgm.model.errors import ErrorCode
 from kgm.model.snapshot import GroupSnapshot
 from kgm.protocol.messages.streams_group_heartbeat_request import StreamsGroupHeartbeatRequest, TaskIds
 from kgm.protocol.messages.streams_group_heartbeat_response import StreamsGroupHeartbeatResponse
@@ -99,7 +100,7 @@ class CoordinatedPlay(ProcessesPlay[str]):
         self._epoch = self._first_epoch = loaded.group_epoch
         self._epochs_before, self._is_new_group = 0, False
         self._assigned_epoch = loaded.assignment_epoch
-        self._rebalances, self._pending, self._was_empty = 0, 0, False
+        self._rebalances, self._pending, self._refused, self._was_empty = 0, 0, 0, False
         self._members: dict[str, _Member] = {}
         for one in group.threads:
             self._members[one.member_id] = _Member(
@@ -220,6 +221,12 @@ class CoordinatedPlay(ProcessesPlay[str]):
         if member.is_dead or member.beats != number:
             return
         reply = self._ask(member, member.epoch)
+        if reply.error_code == ErrorCode.GROUP_MAX_SIZE_REACHED:  # which the client takes for fatal
+            self.note("refused", "the heartbeat to join is refused with GROUP_MAX_SIZE_REACHED", member.identity)
+            self._refused += 1
+            member.is_dead = True
+            del self._members[member.member_id]
+            return
         self._beat_in(member, self._interval_ms)
         member.is_delayed = any(one.status_code == ASSIGNMENT_DELAYED for one in reply.status or ())
         if member.waiting and not member.is_delayed:
@@ -318,7 +325,8 @@ class CoordinatedPlay(ProcessesPlay[str]):
             is_stable=is_settled,
             was_empty=self._was_empty,
         )
-        return replace(draw, epoch_in_new_group=self._epoch if self._is_new_group and group is not None else None)
+        epoch = self._epoch if self._is_new_group and group is not None else None
+        return replace(draw, refused_joins=self._refused, epoch_in_new_group=epoch)
 
 
 def _names(rows: Sequence[ToldTasks]) -> set[str]:

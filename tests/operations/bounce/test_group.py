@@ -13,10 +13,20 @@ from kgm.operations.bounce.request import BounceRequest
 
 
 def test_settings_of_a_group_come_with_bounds_that_allow_them():
-    assert as_broker_settings({"consumer.session.timeout.ms": "5000"}) == {
+    session = {"consumer.session.timeout.ms": "5000"}
+    limits = {"group.consumer.min.session.timeout.ms": "7000", "group.consumer.max.session.timeout.ms": "9000"}
+    lowered = {
         "group.consumer.session.timeout.ms": "5000",
         "group.consumer.min.session.timeout.ms": "5000",
-        "group.consumer.max.session.timeout.ms": "5000",
+        "group.consumer.max.session.timeout.ms": "9000",
+    }
+    assert as_broker_settings(session, limits) == lowered
+    assert as_broker_settings(session, {}) == lowered | {"group.consumer.max.session.timeout.ms": "60000"}
+    copies = {"streams.num.standby.replicas": "3", "streams.initial.rebalance.delay.ms": "0"}
+    assert as_broker_settings(copies, {}) == {
+        "group.streams.num.standby.replicas": "3",
+        "group.streams.max.standby.replicas": "3",
+        "group.streams.initial.rebalance.delay.ms": "0",
     }
 
 

@@ -100,7 +100,7 @@ def test_the_same_seed_says_the_same():
 
 
 def test_what_is_supposed_is_said_and_can_be_set():
-    texts = predicted(bounce=M_3).caveats
+    texts = predicted(streams_group(session_timeout_ms=None), bounce=M_3).caveats
     assert texts[0].startswith("4 active tasks to be assigned again")
     (supposed,) = [text for text in texts if "--set" in text]
     assert "group.streams.session.timeout.ms=45000" in supposed
@@ -108,6 +108,10 @@ def test_what_is_supposed_is_said_and_can_be_set():
     known = predicted(bounce=M_3, settings={"group.streams.num.standby.replicas": "0"})
     (supposed,) = [text for text in known.caveats if "--set" in text]
     assert "standby" not in supposed
+    assert "session" not in supposed  # the snapshot has it
+    settings = {DELAY: "0", INTERVAL: "0", "group.streams.num.standby.replicas": "1"}
+    stated = predicted(draws=1, bounce=M_3, heartbeat_interval_ms=5_000, settings=settings)
+    assert not [text for text in stated.caveats if "--set" in text]
     others = predicted(streams_group(kafka_versions=(BrokerVersion.parse("4.2"),)), draws=1, bounce=M_3).caveats
     assert any("by the rules of Kafka 4.3" in text for text in others)
 
@@ -239,3 +243,37 @@ def test_groups_that_cannot_be_played():
     unread = replace(group, members=(replace(group.members[0], work=None), *group.members[1:]))
     with pytest.raises(RefusedError, match="the tasks of m-1-1 cannot be read"):
         predicted(unread, bounce=M_3)
+
+
+def test_the_plan_states_another_session_than_the_snapshot():
+    settings = {"group.streams.session.timeout.ms": "60000"}
+    longer = predicted(bounce=M_3, stop=Stop.CRASH, settings=settings).stopped_partition_range_ms
+    assert longer.min > predicted(bounce=M_3, stop=Stop.CRASH).stopped_partition_range_ms.min + 4 * 10_000
+
+
+FULL = {"group.streams.max.size": "6"}
+
+
+def test_threads_that_start_in_a_full_group_are_refused():
+    """GROUP_MAX_SIZE_REACHED is fatal for a thread (StreamsGroupHeartbeatRequestManager)."""
+    found = predicted(draws=2, scale_out=2, settings=FULL)
+    assert (found.typical.refused_joins, len(found.typical.final_assignment)) == (2, 6)
+    assert any("group is full (group.streams.max.size)" in text for text in found.caveats)
+    killed = predicted(draws=2, bounce=M_3, stop=Stop.CRASH, restart_time_ms=1_000, settings=FULL)
+    assert (killed.typical.refused_joins, len(killed.typical.final_assignment)) == (2, 4)
+    assert predicted(draws=2, bounce=M_3, settings=FULL).typical.refused_joins == 0  # those that are closed leave
+
+
+def test_what_rests_on_a_limit_or_a_session_that_is_not_known():
+    unknown = {"knows_size_limit": False, "knows_session": False}
+    plans = {
+        "closed": {"bounce": M_3},
+        "killed": {"bounce": M_3, "stop": Stop.CRASH},
+        "killed for good": {"scale_in": M_3, "stop": Stop.CRASH},
+        "new": {"scale_out": 2, "stop": Stop.CRASH},
+        "stated": {"scale_in": M_3, "stop": Stop.CRASH, "what_if": WhatIf(session_timeout_ms=50_000)},
+    }
+    found = {name: predicted(draws=1, **plan, **unknown) for name, plan in plans.items()}
+    assert [name for name, one in found.items() if one.may_be_full] == ["killed", "new"]
+    assert [name for name, one in found.items() if one.assumes_session] == ["killed", "killed for good"]
+    assert any("group.streams.max.size is not known" in text for text in found["new"].caveats)

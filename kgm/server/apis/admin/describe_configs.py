@@ -2,7 +2,6 @@
 Kafka: ConfigHelper."""
 
 from collections.abc import Iterable
-from dataclasses import fields
 from enum import IntEnum
 
 from kgm.coordinator.contract.settings import BrokerSettings, GroupConfig
@@ -18,7 +17,7 @@ from kgm.server.apis.admin.config_resources import ConfigResource, broker_field
 from kgm.server.cluster.cluster import EmbeddedCluster
 from kgm.server.contract.exchange import ClientRequest, Replies, Reply
 
-_GROUP_NAMES = tuple(field.name.replace("_", ".") for field in fields(GroupConfig))
+_GROUP_NAMES = tuple(GroupConfig.names())
 _LISTS = ("group.consumer.assignors", "group.coordinator.rebalance.protocols")
 
 
@@ -68,7 +67,7 @@ def _configs(
         case ConfigResource.GROUP if name:
             return [_group_config(cluster, name, config) for config in _GROUP_NAMES]
         case ConfigResource.BROKER if name == str(node_id):
-            return [_broker_config(cluster, config, field) for config, field in BrokerSettings.names().items()]
+            return [_broker_config(cluster.settings, config, field) for config, field in BrokerSettings.names().items()]
         case ConfigResource.BROKER if not name:
             return []
         case ConfigResource.TOPIC:
@@ -79,7 +78,9 @@ def _configs(
 
 def _group_config(cluster: EmbeddedCluster, group_id: str, name: str) -> DescribeConfigsResourceResult:
     own = cluster.group_configs.get(group_id, {})
-    row = _broker_config(cluster, f"group.{name}", broker_field(name))
+    is_forgotten = cluster.settings.behavior.forgets_streams_settings and name.startswith("streams.")
+    settings = BrokerSettings() if is_forgotten else cluster.settings  # whether or not the group has any of its own
+    row = _broker_config(settings, f"group.{name}", broker_field(name))
     row.name, row.read_only = name, False
     if name in own:
         row.synonyms.insert(0, DescribeConfigsSynonym(name=name, value=own[name], source=ConfigSource.GROUP))
@@ -87,8 +88,8 @@ def _group_config(cluster: EmbeddedCluster, group_id: str, name: str) -> Describ
     return row
 
 
-def _broker_config(cluster: EmbeddedCluster, name: str, field: str) -> DescribeConfigsResourceResult:
-    value, default = getattr(cluster.settings, field), str(getattr(BrokerSettings(), field))
+def _broker_config(settings: BrokerSettings, name: str, field: str) -> DescribeConfigsResourceResult:
+    value, default = getattr(settings, field), str(getattr(BrokerSettings(), field))
     synonyms = [DescribeConfigsSynonym(name=name, value=default, source=ConfigSource.DEFAULT)]
     if str(value) != default:
         synonyms.insert(0, DescribeConfigsSynonym(name=name, value=str(value), source=ConfigSource.STATIC_BROKER))
