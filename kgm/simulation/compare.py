@@ -1,12 +1,12 @@
 """The same plan in several scenarios, side by side."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TypedDict, Unpack
 
 from kgm.coordinator.contract.behavior import behavior_of
 from kgm.model.broker_version import REFERENCE
-from kgm.model.errors import KgmError
+from kgm.model.errors import KgmError, TimedOutError
 from kgm.model.snapshot import GroupSnapshot
 from kgm.simulation.bounce import simulate
 from kgm.simulation.draws.executor import DrawExecutor
@@ -42,31 +42,43 @@ def compare(snapshot: GroupSnapshot, plan: Plan, **how: Unpack[PlayOptions]) -> 
     the consumer protocol (KIP-848), or the classic protocol for a group that already uses KIP-848.
 
     Raises what `simulate` raises for the plan as it stands; an error in another scenario goes into `errors`."""
-    predictions = side_by_side(snapshot, plan, **how)
+    found = side_by_side(snapshot, plan, **how)
+    others = dict(_others(plan.what_if, plan.what_if.protocol or _protocol_of(snapshot)))
+    more = _each(snapshot, plan, others, KgmError, **how)
+    return Comparison(predictions=found.predictions + more.predictions, errors=found.errors + more.errors)
+
+
+def _each(
+    snapshot: GroupSnapshot, plan: Plan, what_ifs: Mapping[str, WhatIf], may_fail: type[KgmError],
+    **how: Unpack[PlayOptions],
+) -> Comparison:  # fmt: skip
+    """may_fail: the errors that do not keep the other scenarios from being played."""
+    predictions: list[Prediction] = []
     errors: list[KgmError] = []
-    for name, what_if in _others(plan.what_if, plan.what_if.protocol or _protocol_of(snapshot)):
+    for name, what_if in what_ifs.items():
         try:
             predictions.append(simulate(snapshot, replace(plan, what_if=what_if), name=name, **how))
-        except KgmError as error:
+        except may_fail as error:
             errors.append(error)
     return Comparison(predictions=tuple(predictions), errors=tuple(errors))
 
 
-def side_by_side(snapshot: GroupSnapshot, plan: Plan, **how: Unpack[PlayOptions]) -> list[Prediction]:
+def side_by_side(snapshot: GroupSnapshot, plan: Plan, **how: Unpack[PlayOptions]) -> Comparison:
     """The scenario `as-is`, which is the plan with Apache Kafka. Also `freed`, if the broker would refuse killed
     members that return: each is removed before it starts again. And `standby`, if the plan has a target size or
-    pre-registered ids: it supposes a broker that honors them."""
+    pre-registered ids: it supposes a broker that honors them.
+
+    Raises what `simulate` raises; but a scenario for which no time is left goes into `errors`."""
     as_is = simulate(snapshot, plan, **how)
-    what_ifs = {}
+    what_ifs: dict[str, WhatIf] = {}
     version = with_versions_of(snapshot, plan).kafka_version or REFERENCE
     can_remove = behavior_of(version).removes_consumer_members
     if as_is.protocol == GroupProtocol.CONSUMER.value and plan.bounce and as_is.typical.refused_joins and can_remove:
         what_ifs["freed"] = replace(plan.what_if, freed=True)
     if plan.has_standby_plan:
         what_ifs["standby"] = replace(plan.what_if, standby=True)
-    return [as_is] + [
-        simulate(snapshot, replace(plan, what_if=what_if), name=name, **how) for name, what_if in what_ifs.items()
-    ]
+    others = _each(snapshot, plan, what_ifs, TimedOutError, **how)
+    return replace(others, predictions=(as_is, *others.predictions))
 
 
 def _protocol_of(snapshot: GroupSnapshot) -> GroupProtocol:

@@ -12,7 +12,7 @@ from kgm.model.errors import TimedOutError, UsageError
 from kgm.model.snapshot import GroupSnapshot
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan
 from kgm.simulation.plan.client_library import HEARTBEAT_INTERVAL_MS, STICKY, longest_heartbeat_interval_ms
-from kgm.simulation.plan.played_settings import broker_settings_of
+from kgm.simulation.plan.played_settings import broker_settings_of, heartbeat_interval_within
 from kgm.simulation.plan.starting_group import StartingGroup
 from kgm.simulation.plan.votes import may_lose_votes
 from kgm.simulation.play.draw import SILENT_CLOSE, Draw
@@ -233,14 +233,16 @@ def _with_longest_intervals(group: StartingGroup) -> StartingGroup:
 
 def _with_extreme_intervals(settings: BrokerSettings, assumed: Sequence[str]) -> Iterator[BrokerSettings]:
     """The shortest and the longest intervals between target assignments (KIP-1263) and between heartbeats that a broker
-    allows by default."""
+    allows by default, and with this session timeout."""
     if ASSIGNMENT_INTERVAL in assumed:
         for interval_ms in (
             settings.group_consumer_min_assignment_interval_ms, settings.group_consumer_max_assignment_interval_ms
         ):  # fmt: skip
             yield replace(settings, group_consumer_assignment_interval_ms=interval_ms)
     if HEARTBEAT_INTERVAL in assumed:  # the default one is the shortest
-        longest_ms = settings.group_consumer_max_heartbeat_interval_ms
+        longest_ms = heartbeat_interval_within(
+            settings.group_consumer_session_timeout_ms, settings.group_consumer_max_heartbeat_interval_ms
+        )
         yield replace(settings, group_consumer_heartbeat_interval_ms=longest_ms)
 
 

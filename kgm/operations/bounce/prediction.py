@@ -11,7 +11,7 @@ from kgm.operations.bounce.group import BounceGroup
 from kgm.operations.bounce.request import BounceRequest, plan_for
 from kgm.simulation import bounce
 from kgm.simulation.bounce import DRAWS
-from kgm.simulation.compare import Comparison, PlayOptions, compare, side_by_side
+from kgm.simulation.compare import PlayOptions, compare, side_by_side
 from kgm.simulation.draws.executor import HERE, DrawExecutor
 from kgm.simulation.plan.bounce_plan import Plan
 from kgm.simulation.report.prediction import Prediction
@@ -83,10 +83,7 @@ def predict_bounce(
         "draws": draws, "seed": seed, "keeps_holdings": keeps_holdings, "is_out_of_time": is_out_of_time,
         "budget_ms": budget_ms, "executor": executor, "shapes": shapes,
     }  # fmt: skip
-    if compares:
-        compared = compare(snapshot, plan, **how)
-    else:
-        compared = Comparison(predictions=tuple(side_by_side(snapshot, plan, **how)), errors=())
+    compared = (compare if compares else side_by_side)(snapshot, plan, **how)
     predictions = tuple(_completed(prediction, group, plan, how) for prediction in compared.predictions)
     gates = gates or Gates()
     return PredictedBounce(

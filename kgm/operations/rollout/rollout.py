@@ -481,7 +481,7 @@ class Rollout:
         missing = self._observation.missing() if self._observation.view is not None else []
         latest = self._observation.latest
         state = "the group cannot be described" if latest is None else f"the group is {latest.state}"
-        return "; ".join([self._how_far, state, *missing[:3]])
+        return "; ".join(dict.fromkeys([self._how_far, state, *missing[:3]]))
 
     def _run_failure_command(self, batch: CommandBatch) -> None:
         template = self._spec.failure_template()

@@ -17,7 +17,7 @@ IN_VAIN = "not all planned members join"
 
 def both(group, *, draws=4, **plan):
     """(as any Kafka does it, with a broker that heeds the plan)"""
-    as_is, standby = side_by_side(group, Plan(heartbeat_interval_ms=3_000, **plan), draws=draws)
+    as_is, standby = side_by_side(group, Plan(heartbeat_interval_ms=3_000, **plan), draws=draws).predictions
     assert (as_is.name, standby.name) == ("as-is", "standby")
     assert not any(said.startswith(WHAT_IF_ONLY) for said in as_is.caveats)
     assert standby.caveats[0].startswith(WHAT_IF_ONLY)
