@@ -121,12 +121,20 @@ class _Cluster:
         until(have_leaders, f"topics {sorted(topics)} have no leaders", 30, every_s=0.02)
 
     def configure_group(self, group_id: str, settings: Mapping[str, object]) -> None:
-        """Give a group settings of its own, in place of the broker's."""
+        """Give a group settings of its own, in place of the broker's, and wait until the broker has them."""
         set_to = AlterConfigOpType.SET
         entries = [ConfigEntry(name, str(value), incremental_operation=set_to) for name, value in settings.items()]
         resource = ConfigResource(ResourceType.GROUP, group_id, incremental_configs=entries)
         admin = self.admin()  # the future stays unanswered if the client is dropped
         admin.incremental_alter_configs([resource])[resource].result(30)
+        wanted = {name: str(value) for name, value in settings.items()}
+
+        def has_them() -> bool:
+            asked = ConfigResource(ResourceType.GROUP, group_id)
+            stated = admin.describe_configs([asked])[asked].result(30)
+            return all(stated[name].value == value for name, value in wanted.items())
+
+        until(has_them, f"group {group_id} does not have {wanted}")
 
     def produce(self, topic: str, values: Iterable[bytes | str], *, partition: int | None = None) -> None:
         """Produce values (keyless) and wait until all are acknowledged."""
