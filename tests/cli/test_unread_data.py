@@ -4,6 +4,7 @@ described are not topics that do not exist."""
 from __future__ import annotations
 
 import json
+from contextlib import closing
 
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
@@ -11,6 +12,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from kgm.client import connect
 from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.model.errors import ErrorCode
+from kgm.operations.bounce.group import live_groups
 from kgm.operations.export.collector import ExportRequest, GroupCollector
 from kgm.protocol.apis import ApiKey
 from kgm.server import serve_in_thread
@@ -278,6 +280,17 @@ def test_settings_that_could_not_be_read_are_assumed_aloud(proxy, command, fault
     assert not [text for text in caveats() if ASSUMED in text]
     proxy.always(ApiKey.DESCRIBE_CONFIGS, fault)
     assert [text for text in caveats() if text.startswith(f"the broker's settings {why}") and ASSUMED in text]
+
+
+def test_it_is_known_of_each_group_of_a_broker_that_is_asked_once(server, proxy):
+    (joiner,) = form_group(server, "second", ["c"], "orders")
+    groups = ["g", "second"]
+    with closing(joiner), connect(proxy.bootstrap, timeout_ms=60_000) as cluster:
+        for is_unread in (False, True):
+            found = live_groups(cluster, [cluster.describe_group(one) for one in groups])
+            assert {one.snapshot.group_id: one.has_unread_settings for one in found} == dict.fromkeys(groups, is_unread)
+            assert [any(ASSUMED in text for text in one.caveats) for one in found] == [is_unread] * 2
+            proxy.always(ApiKey.DESCRIBE_CONFIGS, refused(ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
 
 
 RESTARTS = {

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from kgm.client import AdminClient
+from kgm.client.failures import UnreadSettings
 from kgm.client.offsets_topic.last_rebalance import (
     all_with_logged_timeouts,
     with_logged_timeouts,
@@ -185,16 +186,19 @@ def live_groups(
     if not groups:
         return []
     groups = _with_other_topics(cluster, all_with_logged_timeouts(cluster, cluster.with_kafka_versions(groups)))
-    by_broker: dict[int, Mapping[str, str]] = {}
-    read = []
+    by_broker: dict[int, tuple[Mapping[str, str], UnreadSettings | None]] = {}
+    read, unread = [], cluster.unread_broker_settings
     for number, group in enumerate(groups):
         on_group(number, len(groups))
         broker = None if group.coordinator is None else group.coordinator.id
-        asked = by_broker.get(broker) if broker is not None else None
-        if asked is None:
+        if broker is not None and broker in by_broker:
+            asked, why = by_broker[broker]
+            if why is not None:
+                unread[group.group_id] = why
+        else:
             asked = asked_settings(cluster, group.group_id)
             if broker is not None:
-                by_broker[broker] = asked
+                by_broker[broker] = asked, unread.get(group.group_id)
         read.append(group_with_settings(cluster, group, asked))
     return read
 
