@@ -158,7 +158,7 @@ def not_found(group_id: str, facts: list[str] | tuple[str, ...] = ()) -> Missing
 def grant_hint(right: str) -> str:
     """The hint after an authorization error. right: the options of kafka-acls that name it. A DENY outweighs every
     ALLOW, and brokers do not say whether one is the reason."""
-    return f"kafka-acls --add --allow-principal User:NAME {right}; unless a DENY is the reason: kafka-acls --list"
+    return f"unless an ACL denies it (kafka-acls --list): kafka-acls --add --allow-principal User:NAME {right}"
 
 
 def _authorization(code: int, doing: str, facts: list[str], operation: str, group_id: str | None) -> AuthorizationError:

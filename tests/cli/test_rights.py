@@ -432,7 +432,10 @@ def test_a_group_that_is_denied_is_left_out_of_lists_without_describe_on_the_clu
     assert group not in {row["group_id"] for row in document["data"]["groups"]}
     code, _, err = as_user("barred", "describe", group)
     assert code == 4
-    assert f"--operation Describe --group {group}; unless a DENY is the reason: kafka-acls --list\n" in err
+    assert (
+        f"(kafka-acls --list): kafka-acls --add --allow-principal User:NAME --operation Describe --group {group}\n"
+        in err
+    )
     kafka.allow("operator", "DESCRIBE", group=group, permission=AclPermissionType.DENY)
     _, document, err = as_user("operator", "list", "--match", group)
     assert [row["group_id"] for row in document["data"]["groups"]] == [group]
