@@ -99,7 +99,7 @@ def simulate(
             *of_framework.caveats,
             *doubts.caveats,
             *played.session_caveats,
-            *_caveats(snapshot, simulation, played),
+            *_caveats(snapshot, simulation, played, may_be_full=doubts.may_be_full),
             *((_FEWER_DRAWS,) if is_cut_short else ()),
             *((_ONE_DRAW,) if played.draws == 1 and not (exact or played.is_certain) else ()),
         ),
@@ -122,7 +122,9 @@ def _doubts(snapshot: GroupSnapshot, simulation: Simulation, played: PlayedBounc
     return replace(doubts, late_returns=played.left_out, may_be_full=may_be_full)
 
 
-def _caveats(snapshot: GroupSnapshot, simulation: Simulation, played: PlayedBounce) -> tuple[str, ...]:
+def _caveats(
+    snapshot: GroupSnapshot, simulation: Simulation, played: PlayedBounce, *, may_be_full: bool
+) -> tuple[str, ...]:
     """What is not known of the broker and the group, and what was assumed."""
     group, plan, settings = simulation.group, simulation.plan, simulation.settings
     return (
@@ -130,7 +132,7 @@ def _caveats(snapshot: GroupSnapshot, simulation: Simulation, played: PlayedBoun
         *policy_caveats(depends_on_policy=played.depends_on_policy),
         *heartbeat_caveats(group, depends_on_intervals=played.depends_on_intervals),
         *votes_caveats(group, settings, depends_on_votes=played.depends_on_votes),
-        *size_caveats(group.protocol.value, may_be_full=may_lack_room(group, plan, settings)),
+        *size_caveats(group.protocol.value, may_be_full=may_be_full),
         *played.caveats.open,
         *group.caveats,
         *settings_caveats(

@@ -195,7 +195,8 @@ def pairs_in_parquet(folder, pairs):
     return write_parquet(folder, pa.array(keys), pa.array(values))
 
 
-@pytest.mark.parametrize("kind", [pytest.param(kind, marks=pytest.mark.long) for kind in HEAVY])
+@pytest.mark.long
+@pytest.mark.parametrize("kind", HEAVY)
 def test_what_is_accepted_of_a_small_parquet_file_fits_into_memory(kind, tmp_path):
     code, peak_kib = history_of(pairs_in_parquet(tmp_path, HEAVY[kind]()), kind="parquet")
     assert code == 0

@@ -56,7 +56,7 @@ def test_a_partition_that_comes_back_to_its_last_owner_has_not_moved():
 @pytest.mark.parametrize("seed", range(sized(3, 60)))
 def test_the_rows_count_each_change_of_owner_once(seed):
     """The owners of a partition one after another are those of the table of owners, which no row of a rebalance is made
-    of. A group that was removed begins anew."""
+    of. A group that was removed starts from nothing."""
     world = World(seed)
     world.play(10)
     raw = world.log.raw()

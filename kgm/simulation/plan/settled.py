@@ -38,9 +38,12 @@ def may_lack_room(group: StartingGroup, plan: Plan, settings: BrokerSettings) ->
     if plan.knows_size_limit or plan.remove_first:
         return False
     counts_once = group.protocol is GroupProtocol.CONSUMER and settings.behavior.counts_static_members_once
-    back = [one.group_instance_id is not None for one in group.members if one.identity in plan.bounce]
-    lingers = (not counts_once and plan.stop is not Stop.LEAVE, plan.stop is Stop.CRASH)
-    return bool(plan.scale_out or (lingers[0] and any(back)) or (lingers[1] and not all(back)))
+    static_ones_count = not counts_once and plan.stop is not Stop.LEAVE
+    dynamic_ones_count = plan.stop is Stop.CRASH
+    are_static = [one.group_instance_id is not None for one in group.members if one.identity in plan.bounce]
+    return bool(
+        plan.scale_out or (static_ones_count and any(are_static)) or (dynamic_ones_count and not all(are_static))
+    )
 
 
 def only_loses_one(group: StartingGroup, plan: Plan, settings: BrokerSettings, *, notices_within_ms: int) -> bool:

@@ -79,7 +79,7 @@ def is_exact(before: GroupSnapshot, gone: Iterable[str], stated: str | None = No
 
 
 def test_nothing_is_predicted_where_the_removed_member_may_have_chosen_the_assignor():
-    """Of four partitions the members have two, one and one; range deals them anew, uniform those that are freed."""
+    """Of four partitions the members have two, one and one; range assigns them all again, uniform those that are freed."""
     told, before, after = removed({"a": "range", "b": None, "c": None}, ["a"])
     assert (before.assignor, after.assignor) == ("range", "uniform")
     by_range, by_default = (
