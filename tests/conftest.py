@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, settings
 from tests import needs, selection
 from tests.kafka import shared
 from tests.needs import pytest_runtest_call, pytest_runtest_setup, pytest_terminal_summary  # noqa: F401  (hooks)
+from tests.selection import pytest_collection_modifyitems  # noqa: F401  (a hook)
 
 if TYPE_CHECKING:  # imported late below: only some tests need them
     from xdist.workermanage import WorkerController
@@ -50,7 +51,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if not selection.is_usual_seed():
         config.option.hypothesis_seed = str(selection.first_seed())
     if hasattr(config.option, "loadscopereorder"):
-        config.option.loadscopereorder = False  # files start in the order that `in_order` gives them
+        config.option.loadscopereorder = False  # files start in the order that `_put_in_order` gives them
     if getattr(config.option, "numprocesses", None) and not hasattr(config, "workerinput"):
         shared.serve_workers()
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -84,12 +85,6 @@ def pytest_collection(session: pytest.Session) -> Iterator[None]:
     finally:
         gc.freeze()
         gc.enable()
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    selection.select(config, items)
-    selection.in_order(items)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -12,6 +12,7 @@ import itertools
 import random
 import shlex
 from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -108,17 +109,28 @@ def is_usual_seed() -> bool:
     return _seed == USUAL_SEED
 
 
-def select(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what is only for `--long`, or mark it `long`: so `--long -m long` runs only that."""
-    beyond = _beyond_few(items)
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
+    """Mark what is only for `--long` before pytest looks at `-m`, so that `--long -m long` runs all of that. Leave it out
+    and put the files in order after `-k` and pytest-randomly have had their turn."""
     if _is_long:
-        for item in items:
-            if not item.get_closest_marker("timeout"):
-                item.add_marker(pytest.mark.timeout(_PATIENCE_S))
-        for item in beyond:
-            item.add_marker(pytest.mark.long)
-        return
-    left_out = [*beyond, *(item for item in items if item.get_closest_marker("long"))]
+        _mark_long(items)
+    yield
+    if not _is_long:
+        _leave_out_long(config, items)
+    _put_in_order(items)
+
+
+def _mark_long(items: list[pytest.Item]) -> None:
+    for item in items:
+        if not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(_PATIENCE_S))
+    for item in _beyond_few(items):
+        item.add_marker(pytest.mark.long)
+
+
+def _leave_out_long(config: pytest.Config, items: list[pytest.Item]) -> None:
+    left_out = [*_beyond_few(items), *(item for item in items if item.get_closest_marker("long"))]
     if left_out:
         gone = set(left_out)
         config.hook.pytest_deselected(items=left_out)
@@ -213,7 +225,7 @@ def scheduler(config: pytest.Config, log: object) -> object:
     return ByFile(config, log)
 
 
-def in_order(items: list[pytest.Item]) -> None:
+def _put_in_order(items: list[pytest.Item]) -> None:
     """Files that take a while come before files of quick tests, so that all processes end at about the same time; the
     files that run together in one process come first. Files that mostly wait for real clients or for Spark are spread
     among them, so that a few of them wait while the other processes compute. Otherwise the order stays random."""

@@ -13,6 +13,7 @@ pytest_plugins = ["pytester"]
 _CONFTEST = """
 import pytest
 from tests import selection
+from tests.selection import pytest_collection_modifyitems
 
 def pytest_addoption(parser):
     selection.add_options(parser)
@@ -25,10 +26,6 @@ def pytest_configure(config):
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node):
     selection.tell_worker(node.workerinput)
-
-def pytest_collection_modifyitems(config, items):
-    selection.select(config, items)
-    selection.in_order(items)
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item):
