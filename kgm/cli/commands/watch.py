@@ -87,8 +87,8 @@ def watch(
 
     --expect-no-moves counts handovers: each time a consumer gets a partition that another one had before. A partition
     that moves away and comes back counts twice; a partition that has no consumer for a while and then gets the same one
-    again does not count. In a stable group, a partition whose owner has changed, or that has no owner now, also breaks
-    the expectation.
+    again does not count, nor does the first owner of a new partition. In a stable group, a partition whose owner has
+    changed, or that has no owner now, also breaks the expectation.
 
     Rebalances are counted in __consumer_offsets (which needs READ on it), so none between two polls is missed: by
     generation, and in a group with epochs by target assignment, since from Kafka 4.3 on several epochs can share one

@@ -436,8 +436,9 @@ class WatchedGroup:
             if self.handovers:
                 return f"{many(self.handovers, 'handover')}: {moves_text(sorted(self._first_handovers.values()))}"
             is_final = is_over or (self.latest is not None and self.latest.state == STABLE)
-            if is_final and self.moves_now:
-                return f"{many(len(self.moves_now), 'partition')} moved: {moves_text(self.moves_now)}"
+            moved = [move for move in self.moves_now if move.owner_before is not None]  # not first owners
+            if is_final and moved:
+                return f"{many(len(moved), 'partition')} moved: {moves_text(moved)}"
         most = self.expectations.max_rebalances
         if most is not None and self.rebalances > most:
             doubt = self.doubt or (self.rebalances_doubt if self.count.more else None)

@@ -107,9 +107,9 @@ def test_lag_is_waited_for(kafka):
         member = members.start(group=group, topics=[topic], session_timeout_ms=30_000)
         member.wait_assigned(2)
         why = "no committed offset for"
-        unknown = kgm_in_time(lambda run: why in run.err, "wait", group, "-b", kafka.bootstrap, "--for", "lag<=100")
-        assert unknown.code == 8
-        assert why in unknown.err
+        asked = ("wait", group, "-b", kafka.bootstrap, "--for", "lag<=100")
+        unknown = kgm_in_time(lambda run: why in run.err, *asked)
+        assert (unknown.code, why in unknown.err) == (8, True), unknown.err
         waiting = Waiting(group, "-b", kafka.bootstrap, "--for", "lag<=0", *PATIENCE)
         member.wait_for(lambda: sum(event.data["count"] for event in member.of_kind("polled")) == 40, "all records")
         assert member.commit().kind == "committed"

@@ -157,6 +157,18 @@ def test_a_partition_without_a_consumer_breaks_the_expectation_once_the_group_is
     assert watch.group.breach() == "1 partition moved: t[1] a -> no consumer"
 
 
+def test_the_first_owner_of_a_new_partition_takes_it_from_nobody():
+    watch = Watch(expect_no_moves=True)
+    watch.see(group(A, B), recorded(4, A, B))
+    grown = static("b", 1, [2, 3])
+    watch.see(group(A, grown), recorded(5, A, grown))
+    assert (watch.group.breach(), watch.group.handovers) == (None, 0)
+    assert watch.group.verdict(reached=None).breach is None
+    taken = static("a", 1, [0, 1, 3])
+    watch.see(group(taken, B), recorded(6, taken, B))
+    assert watch.group.breach() == "1 handover: t[3] b -> a"
+
+
 def test_handovers_between_two_polls_of_a_consumer_group_may_be_more():
     """Its log is not read. After one new epoch of a group that was stable, a partition can have moved once at most."""
     watch = Watch()
