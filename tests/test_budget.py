@@ -32,7 +32,7 @@ def test_the_overview_stays_far_below_a_quarter_of_a_second_of_cpu():
     assert least < allowed(0.25)
 
 
-@pytest.mark.few(8)
+@pytest.mark.few(2)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "words",

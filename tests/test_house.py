@@ -82,6 +82,7 @@ def imports_in(nodes):
             yield from (f"{node.module}.{name.name}" for name in node.names)
 
 
+@pytest.mark.long
 def test_no_module_imports_itself_by_a_detour():
     """Imports inside of functions count, those for types only do not."""
     names = {module_name(path): path for path in (ROOT / "kgm").rglob("*.py")}
@@ -119,6 +120,7 @@ LAYERS = sorted(
 )
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("layer", LAYERS)
 def test_tests_of_other_layers_do_not_import_the_command_line(layer):
     """They may start kgm as a process."""

@@ -107,6 +107,7 @@ def past_the_helper(source: str) -> set[str]:
     return {name.split()[0] for name in _Module(source).programs() if name.strip() and "/" not in name} - {"kgm"}
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_no_program_is_started_past_the_helper():
     found = {

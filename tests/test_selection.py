@@ -91,6 +91,7 @@ def test_a_failure_is_told_with_the_line_that_repeats_it(run):
     )
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_all_workers_have_the_seed_that_one_process_drew(run):
     cases = "import pytest\nfrom tests.selection import first_seed\n"

@@ -216,6 +216,7 @@ def test_installed_by_pip_it_joins_kgm_assign(with_pip):
     assert answer == {"case": 1, "assignment": {"a": {"t": [0, 1]}, "b": {"u": [0]}}}
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_installed_by_pip_it_joins_the_simulation(with_pip):
     """Three topics of two members: one holds two whole topics; when it stops for good the other has all."""

@@ -25,6 +25,7 @@ ORACLES = {
 }
 
 
+@pytest.mark.few(2)
 @pytest.mark.slow
 @pytest.mark.timeout(120 + SEQUENCES)
 @pytest.mark.parametrize("name", NAMES)

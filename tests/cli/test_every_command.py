@@ -160,7 +160,7 @@ def takes_a_while(words: tuple[str, ...]) -> bool:
     return words[0] == "history" or words == ("plan",)
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_no_format_prints_an_active_character(words, cluster, folder, kgm, monkeypatch):
     import jsonschema
@@ -189,7 +189,7 @@ def test_no_format_prints_an_active_character(words, cluster, folder, kgm, monke
     )
 
 
-@pytest.mark.few(12)
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     ("words", "more"),
     [*((words, []) for words in COMMANDS), *((("describe",), more) for more in _VIEWS)],
@@ -248,7 +248,7 @@ def _in_every_format(words, line, kgm, monkeypatch) -> Iterator[tuple[str, str, 
     yield "ndjson", out, err
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_colour_is_the_only_thing_that_a_terminal_acts_on(words, cluster, folder, kgm):
     line = arguments(words, cluster, folder)
@@ -263,7 +263,7 @@ def test_colour_is_the_only_thing_that_a_terminal_acts_on(words, cluster, folder
         )  # one line may end with the "a", and the next begin with the "b", of "a\nb"
 
 
-@pytest.mark.few(12)
+@pytest.mark.few(4)
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_errors_and_usage_show_typed_words_cleaned(words, cluster, folder, kgm):
     asks = any("--bootstrap-server" in param.opts for param in LEAVES[words].params)
@@ -278,7 +278,7 @@ def test_errors_and_usage_show_typed_words_cleaned(words, cluster, folder, kgm):
         assert "Traceback" not in err
 
 
-@pytest.mark.few(12)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_the_schema_needs_no_other_option(words, kgm):
     import jsonschema
@@ -306,6 +306,7 @@ def test_a_closed_stdout_is_not_an_error(words, cluster, folder, kgm, monkeypatc
     assert code == 8 or "\nerror: " not in "\n" + err
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("words", [("list",), ("describe",), ("config", "view"), ("watch",)], ids=" ".join)
 def test_nor_does_a_process_fail_at_its_end(words, cluster, folder):
     line = arguments(words, cluster, folder)

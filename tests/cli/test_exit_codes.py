@@ -348,6 +348,7 @@ def test_exit_code(case, server, folder, words, monkeypatch, capsys):
     assert captured.err != "" or code == 0
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     "case", [one for one in CASES if one.code == 3 and one.command in _ASK], ids=lambda one: one.id
 )

@@ -6,11 +6,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.cli.environment import bare
 
 FOLDER = Path(__file__).parent
 
 
+@pytest.mark.long
 def test_forks_end_with_the_run_that_was_killed(tmp_path):
     """The system then closes what the run held open, the standard input of the forker among it."""
     path = str(tmp_path / "s")

@@ -132,6 +132,7 @@ def test_what_counts_as_a_command_without_cluster(text, without):
     assert clusterless(text) == without
 
 
+@pytest.mark.long
 def test_no_command_is_printed_without_the_cluster():
     found = list(texts())
     assert len(found) > 30

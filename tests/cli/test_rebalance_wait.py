@@ -102,6 +102,7 @@ def test_doctor_and_watch_tell_it_too(scene, capsys):
     )
 
 
+@pytest.mark.few(1)
 @pytest.mark.slow
 def test_explain_tells_it_too(scene, capsys):
     bootstrap, group, newcomer = scene
@@ -167,6 +168,7 @@ def test_who_holds_partitions_and_until_when(holding, capsys):
     _is_held_by_a(json.loads(capsys.readouterr().out)["data"]["wait"], asked_ms)
 
 
+@pytest.mark.few(1)
 @pytest.mark.slow
 def test_a_copy_of_the_log_tells_it_without_the_broker(holding, tmp_path, capsys):
     _, folder, group, asked_ms = holding

@@ -240,6 +240,7 @@ def test_no_secret_of_a_profile_is_printed_or_stored(kafka, home, capfd):
     assert files_with_the_canary(home) == []
 
 
+@pytest.mark.long
 def test_no_secret_of_the_environment_is_printed_or_stored(kafka, write, home, monkeypatch, capfd):
     settings = {k: v for k, v in kafka.settings("SASL_SSL", "operator").items() if k != "sasl.jaas.config"}
     path = write(settings)

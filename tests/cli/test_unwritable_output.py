@@ -94,7 +94,7 @@ _SPOILED = [
 ]
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("words", "redirection"), _SPOILED, ids=[f"{' '.join(words)} {redirection}" for words, redirection in _SPOILED]
 )

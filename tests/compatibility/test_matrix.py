@@ -43,6 +43,7 @@ def played(version):
     return results
 
 
+@pytest.mark.few(7)
 @pytest.mark.parametrize(
     ("version", "row"),
     [

@@ -20,6 +20,7 @@ def text_of(picture):
     return html.unescape(re.sub(r"<[^>]*>", "\n", drawn)).split()
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_terminals_show_what_kgm_prints_now(tmp_path):
     """python -m tools.screenshots.take makes them again."""

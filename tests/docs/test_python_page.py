@@ -37,6 +37,7 @@ def group():
                 consumer.stop()
 
 
+@pytest.mark.long
 def test_the_examples_of_the_page(group, monkeypatch, tmp_path):
     bootstrap, consumers = group
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))

@@ -88,6 +88,7 @@ def _argo_arguments(group: str, bootstrap: str) -> list[str]:
     return ["watch", group, *words[2:-2], "-b", bootstrap, "-o", "ndjson"]
 
 
+@pytest.mark.few(1)
 @pytest.mark.slow
 @pytest.mark.parametrize(("goes_away", "code"), [(False, 0), (True, 8)], ids=["restarts", "a pod stays away"])
 def test_the_job_that_argo_runs_judges_its_restarts(goes_away, code, server, tmp_path):

@@ -31,7 +31,7 @@ def test_the_page_has_examples_of_every_kind():
     assert SCRIPTS
 
 
-@pytest.mark.few(1)
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SUITES)
 def test_a_suite_of_the_page_passes(tmp_path, name):

@@ -121,9 +121,8 @@ HEAVY = {
 }
 
 
-@pytest.mark.parametrize(
-    "kind", [kind if kind == "commits" else pytest.param(kind, marks=pytest.mark.long) for kind in HEAVY]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("kind", HEAVY)
 def test_what_is_accepted_of_a_small_input_fits_into_memory(kind, tmp_path):
     code, peak_kib = history_of(write(tmp_path, HEAVY[kind]()))
     assert code == 0

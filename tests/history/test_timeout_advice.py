@@ -28,7 +28,7 @@ def rebalances(history):
     return len(history.rebalances(GROUP_ID))
 
 
-@pytest.mark.few(1)
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("together", [1, 2, 3])
 def test_a_rebalance_of_several_members_is_saved_once(together):

@@ -96,6 +96,7 @@ def test_a_jar_is_fetched_and_stored_once_for_all_sets_and_whoever_asks_at_once(
     assert left(tmp_path / "cache") == ["jars"]
 
 
+@pytest.mark.long
 @pytest.mark.kafka
 @pytest.mark.slow
 def test_a_jar_that_is_another_one_is_refused_and_leaves_nothing(repository, tmp_path):

@@ -38,6 +38,7 @@ def run(wheels, tmp_path):
     return runner
 
 
+@pytest.mark.long
 def test_uvx_runs_the_demo_and_leaves_nothing(run, wheels, tmp_path):
     index = ["--offline", "--no-index", "--find-links", str(wheels)]
     out = run(needs("uvx"), *index, "--from", "kafka-kgm[demo]", "kgm", "demo")

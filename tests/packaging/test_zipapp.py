@@ -109,6 +109,7 @@ def test_several_may_start_at_once(zipapp, tmp_path):
     assert len(list(cache.iterdir())) == 1
 
 
+@pytest.mark.long
 def test_a_folder_that_others_may_write_to_is_not_run(zipapp, cache):
     (folder,) = cache.iterdir()
     folder.chmod(0o777)

@@ -58,6 +58,7 @@ def test_neither_spark_nor_java_is_needed(log, tmp_path):
     assert held(tmp_path / "store") == expected(source)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("most_bytes", [0, 1_000])
 def test_a_full_disk_is_told_and_leaves_nothing(log, tmp_path, most_bytes):
     """The limit on the size of a file stands for it: of the first small file, or of the file with the records."""

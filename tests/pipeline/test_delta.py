@@ -42,6 +42,7 @@ def test_a_checkpoint_asks_nothing_of_files_that_the_log_has(tmp_path, monkeypat
     assert asked == [path.name for path in files]
 
 
+@pytest.mark.long
 def test_a_checkpoint_spares_readers_the_past(tmp_path):
     files = [written(tmp_path / f"{number:03}.parquet") for number in range(120)]
     for count in range(1, 121):

@@ -37,6 +37,7 @@ def older(request, tmp_path):
     return tmp_path / request.param, source
 
 
+@pytest.mark.few(1)
 def test_it_is_read_as_it_is_until_it_is_built(older):
     store, source = older
     files = {path for path in store.rglob("*") if not path.is_symlink()}

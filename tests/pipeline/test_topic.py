@@ -82,7 +82,7 @@ def through(proxy, parts):
 MOVED = refused(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("api", "faults"),
     [

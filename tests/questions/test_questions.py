@@ -72,7 +72,7 @@ def shown():
 @pytest.mark.slow
 @pytest.mark.scenes
 @pytest.mark.timeout(300)
-@pytest.mark.few(28)
+@pytest.mark.few(14)
 @pytest.mark.parametrize("situation", SITUATIONS, ids=lambda one: one.name)
 def test_the_answer(played, shown, situation, record_property):
     answers = played[situation.name].result()

@@ -150,6 +150,7 @@ def kafkas_log(segment_bytes, retention_ms, times, directories):
     return [tuple(map(int, line.split())) for line in done.stdout.splitlines()]
 
 
+@pytest.mark.long
 @pytest.mark.kafka
 def test_kafkas_cleaner_leaves_the_same_bytes(tmp_path, monkeypatch):
     """Cleaner.doClean and `compact` four times each on the same logs: the same segments, byte by byte. Then Kafka opens

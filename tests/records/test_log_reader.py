@@ -53,7 +53,7 @@ def compare(log, rng):
     assert reader.latest_batch() == whole.latest_batch()
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("seed", range(6))
 def test_a_log_is_read_as_it_is(tmp_path, seed):
     """Several segments, blocks of several batches, gaps that compaction has left, open and aborted transactions; and the

@@ -21,7 +21,7 @@ SERVED = {key: info for key, info in API.items() if key in Driver().broker._hand
 EVERY_VERSION = [(key, v) for key, info in SERVED.items() for v in range(info.min_version, info.max_version + 1)]
 
 
-@pytest.mark.few(80)
+@pytest.mark.few(20)
 @pytest.mark.parametrize(("key", "version"), EVERY_VERSION, ids=[f"{SERVED[k].name}-v{v}" for k, v in EVERY_VERSION])
 def test_every_version_that_is_listed_is_answered(key, version):
     """An all-defaults request is odd, but each has an answer that can be encoded at its version."""

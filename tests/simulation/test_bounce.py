@@ -64,6 +64,7 @@ def restarts_of_thirty():
     return group, Plan(bounce=ids(group), rolling=Rolling(), restart_time_ms=5_000)
 
 
+@pytest.mark.long
 def test_a_budget_pays_for_more_draws_in_bulk(restarts_of_thirty, monkeypatch):
     """And what is drawn is the same, as far as it goes."""
     simulation = replace(Simulation.of(*restarts_of_thirty), budget_ms=BUDGET_MS)

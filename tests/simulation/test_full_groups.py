@@ -39,6 +39,7 @@ def restarted(protocol, limit, *, library="java", membership=STATIC, members=4, 
     return simulate(snapshot, plan, draws=20)
 
 
+@pytest.mark.few(2)
 @PROTOCOLS
 @pytest.mark.parametrize("library", ["java", "librdkafka"])
 def test_a_static_restart_is_refused(protocol, library):
@@ -100,6 +101,7 @@ def unread(protocol, *, membership=STATIC):
     return BounceGroup(snapshot=synthetic_group(4, TOPICS, membership, "range", protocol), has_unread_settings=True)
 
 
+@pytest.mark.few(1)
 @PROTOCOLS
 def test_a_group_whose_limit_is_not_known_may_be_full(protocol):
     group, name = unread(protocol), size_limit_of(protocol)

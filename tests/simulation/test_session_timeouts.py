@@ -44,7 +44,7 @@ def test_a_session_that_is_not_known_may_be_as_short_as_the_broker_allows(minimu
     assert (rebalances, found.exact) == (most, most == 0)
 
 
-@pytest.mark.few(1)
+@pytest.mark.long
 @pytest.mark.parametrize("kind", GROUPS)
 def test_any_session_timeout_has_an_answer(kind):
     group, answers = GROUPS[kind], []

@@ -103,6 +103,7 @@ def test_a_group_of_a_fleet_has_the_prediction_that_it_has_alone(fleet, drain):
         assert found.prediction == simulate(one, found.plan, draws=DRAWS)
 
 
+@pytest.mark.long
 @settings(max_examples=12, deadline=None, derandomize=True)
 @given(GROUPS, DRAINS)
 def test_names_make_no_difference_but_to_times(one, drain):
@@ -192,6 +193,7 @@ def test_what_one_member_has_of_its_own_counts(key):
     assert len(shapes) == 2
 
 
+@pytest.mark.long
 def test_the_forecast_is_the_same_on_any_number_of_cores():
     groups = [group(f"g{number}", members=2 + number % 3, seed=number) for number in range(18)]
     drain = Drain(target=HOST)

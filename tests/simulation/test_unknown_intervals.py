@@ -61,7 +61,7 @@ def test_a_group_that_keeps_its_assignment_does_not_depend_on_intervals():
     assert prediction.typical.handovers == 0
 
 
-@pytest.mark.few(1)
+@pytest.mark.long
 @pytest.mark.parametrize("assignor", ["range", "cooperative-sticky"])
 def test_members_of_a_classic_group_may_heartbeat_as_seldom_as_kafka_recommends(assignor):
     """Those that heartbeat every 10 s have not noticed that a member left when it is back: that is one rebalance, which
@@ -84,6 +84,7 @@ def test_a_group_without_a_broker_has_members_that_heartbeat_as_usual():
     assert prediction.ranges.rebalances.min == prediction.ranges.rebalances.max == 8
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("library", "assignor"), [("java", "range"), ("librdkafka", "range"), ("librdkafka", "roundrobin")]
 )

@@ -81,6 +81,7 @@ def test_the_plugin_is_registered():
     assert entry.value == "kgm.testing.pytest_plugin"
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_suite_that_does_not_ask_for_it_imports_nothing(tmp_path):
     done = run(tmp_path, SUITE_WITHOUT)
@@ -106,6 +107,7 @@ def test_the_fixtures_are_listed_with_what_they_do(tmp_path):
     assert "kgm_coordinator_factory -- " in listed
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_what_a_coordinator_reports_is_a_warning_of_the_test(tmp_path):
     done = run(tmp_path, SUITE_WITH_REPORT)

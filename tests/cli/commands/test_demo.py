@@ -96,6 +96,7 @@ def test_the_demo_predicts_what_then_happens(played):
     assert sorted(move["partition"] for move in freed) == [8, 9, 10, 11]
 
 
+@pytest.mark.long
 def test_every_format_has_the_checks(played):
     _, _, outputs = played
     checks = json.loads(outputs["json"])["data"]["checks"]

@@ -34,7 +34,7 @@ def collection(count):
     return Collection(at_s=1_000.5, duration_s=0.25, is_up=True, cluster_id="c", series=found)
 
 
-@pytest.mark.few(1)
+@pytest.mark.long
 @pytest.mark.parametrize("output", ["json", "ndjson", "yaml", "csv", "tsv", "table"])
 def test_a_series_that_was_printed_is_not_kept(output, monkeypatch):
     monkeypatch.setattr(series, "_PART", 100)

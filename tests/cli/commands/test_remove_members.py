@@ -332,6 +332,7 @@ def test_what_cannot_be_known_is_said(remove, form):  # noqa: F811
     assert b.generation == a.generation
 
 
+@pytest.mark.few(4)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("api", "fault", "code", "results"),

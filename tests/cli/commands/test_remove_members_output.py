@@ -109,7 +109,7 @@ def outcomes(path, group):  # noqa: F811
     return [line["result"] for line in lines if line["event"] == "outcome" and line["group_id"] == group]
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("name", "text_format"),
     sized(list(zip(list(KINDS)[::2], itertools.cycle(FORMATS))), list(itertools.product(KINDS, FORMATS))),
@@ -172,7 +172,7 @@ def shell(redirection, words, tmp_path):
     return done.returncode, done.stdout, done.stderr
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("redirection", sized([">/dev/full", ">&-", "2>&-", ">&- 2>&-"], list(REDIRECTIONS)))
 def test_streams_that_the_shell_has_spoiled(redirection, server, group, form, state, tmp_path):  # noqa: F811
     form("a", "b")
@@ -236,7 +236,7 @@ def assert_only_stderr_has_it(err, begin, log, group_id):
     assert [one for one in err.splitlines() if one.startswith(begin) and "removed" in one.split()], err
 
 
-@pytest.mark.few(1)
+@pytest.mark.long
 @pytest.mark.parametrize("command", ["remove-members", "delete-groups"])
 def test_results_that_no_file_has_are_on_stderr(command, server, group, state, tmp_path):  # noqa: F811
     with pathlib.Path("/dev/full").open("w") as full:

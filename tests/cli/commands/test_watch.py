@@ -367,6 +367,7 @@ def test_a_snapshot_can_be_the_baseline(quiet, tmp_path):
     assert kgm("watch", "another", "-b", bootstrap, "--baseline", str(path)).code == 3
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_a_watch_that_begins_later_knows_what_has_happened_since_its_baseline(cluster, tmp_path, protocol):
     """As much as one that ran all the time, as far as the log shows it: members of a consumer group may have had
@@ -395,6 +396,7 @@ def test_a_watch_that_begins_later_knows_what_has_happened_since_its_baseline(cl
         assert "at least" in found
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_a_group_that_was_created_again_since_the_baseline_is_not_the_same(cluster, tmp_path, protocol):
     """Even if it has reached the same generation or epoch."""
@@ -550,6 +552,7 @@ def test_it_redraws_at_a_terminal_within_its_size(quiet, columns, rows):
         assert "has not been restarted" in Text.from_ansi(frames[-1]).plain
 
 
+@pytest.mark.long
 def test_no_color_is_honoured_and_a_dumb_terminal_gets_lines(quiet):
     bootstrap, group = quiet
     _, colored = at_terminal(80, 24, group, "-b", bootstrap, "--count", "1")
@@ -563,6 +566,7 @@ def test_no_color_is_honoured_and_a_dumb_terminal_gets_lines(quiet):
     assert "watching" in dumb
 
 
+@pytest.mark.long
 def test_hostile_names_do_nothing_to_a_terminal(monkeypatch):
     import io
 

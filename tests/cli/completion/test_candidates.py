@@ -254,6 +254,7 @@ def test_nothing_is_printed_on_errors(home, arguments):
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_it_is_quick_with_a_thousand_groups_and_ten_thousand_ids(home):
     """Measured: 0.08 s, of which Python itself takes a third. CPU time, because the machine may be busy."""

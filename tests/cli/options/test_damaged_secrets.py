@@ -110,6 +110,7 @@ def check(path, count):
     no_piece_is_printed()
 
 
+@pytest.mark.long
 def test_no_piece_of_a_damaged_secret_is_printed(home):
     check(home / "client.properties", 150)
 

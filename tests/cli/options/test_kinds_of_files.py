@@ -158,6 +158,7 @@ def tried():
         yield from ((one, kind) for kind in kinds)
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize(
     ("one", "kind"), [*tried()], ids=lambda value: value if isinstance(value, str) else " ".join(value)
 )

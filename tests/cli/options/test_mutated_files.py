@@ -91,6 +91,7 @@ def check_snapshots(path, count):
     reads()
 
 
+@pytest.mark.long
 def test_mutated_snapshots(tmp_path):
     check_snapshots(tmp_path / "s.json", 150)
 
@@ -148,6 +149,7 @@ def check_logs(folder, count):
     reads()
 
 
+@pytest.mark.long
 def test_mutated_audit_logs(tmp_path):
     check_logs(tmp_path, 80)
 

@@ -189,7 +189,7 @@ def check_structure(check, kind, count):
     check(make, words, lambda _: mutated(document).map(lambda found: json.dumps(found).encode()), count)
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("kind", BYTES)
 def test_damaged_bytes(check, kind):
     check_bytes(check, kind, 4)
@@ -225,7 +225,7 @@ def test_many_damaged_structures(check, kind):
     check_structure(check, kind, 250)
 
 
-@pytest.mark.few(1)
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("key", "value", "code"),
     [("generation", 2**31, 2), ("generation", 2**31 - 1, 2), ("generation", 2**31 - 2**20 - 1, 0),

@@ -43,7 +43,7 @@ def _commands_with_groups():
                                    id=f"{'-'.join(words)}-{param.name}")  # fmt: skip
 
 
-@pytest.mark.few(30)
+@pytest.mark.few(8)
 @pytest.mark.parametrize(("words", "option", "leaf"), [*_commands_with_groups()])
 @pytest.mark.parametrize("name", UNSENDABLE[::3], ids=["bytes", "length"])
 def test_every_command_refuses_such_a_group(words, option, leaf, name, monkeypatch, capsys):

@@ -69,6 +69,7 @@ def test_partitions_in_json():
     assert [row["topic"] for row in snapshot_json(replace(group(), offsets=offsets))["offsets"]] == NAMES
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("assignor", ["range", "roundrobin", "sticky"])
 def test_a_snapshot_predicts_the_same_in_any_order_of_its_members(assignor):
     """What `describe -o json` prints is what other commands read: the broker's order is in `listed_at`, and without it

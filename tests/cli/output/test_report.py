@@ -221,6 +221,7 @@ def test_colour_at_a_terminal(monkeypatch, variables, color, colored):
     assert output.wants_color(RunOptions(color=color), io.StringIO()) is (color == "always")
 
 
+@pytest.mark.long
 def test_ten_thousand_members_are_fast():
     import time
 

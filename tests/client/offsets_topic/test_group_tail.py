@@ -245,6 +245,7 @@ def test_records_before_a_first_read_that_failed_may_be_missing(monkeypatch):
     assert gaps(tail) == [(2, True), (3, False)]
 
 
+@pytest.mark.long
 def test_records_of_many_groups_take_a_fraction_of_their_size(monkeypatch):
     """Groups are taken in the order of their names, in which their partitions take turns."""
     monkeypatch.setattr(in_parts, "UNPACKED", 0)

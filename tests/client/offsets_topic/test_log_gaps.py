@@ -113,6 +113,7 @@ def test_a_log_that_cannot_be_read_at_the_end_leaves_a_doubt(observers, proxy, p
     assert part.watched.handovers_exact is False
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(("api", "fault"), [*FAULTS, pytest.param(ApiKey.LIST_OFFSETS, Edit(unavailable), id="error")])
 @pytest.mark.parametrize("polled", ["each", "last"])
 def test_what_happened_meanwhile_is_counted_and_told_once(observers, proxy, pair, api, fault, polled):

@@ -147,6 +147,7 @@ def test_without_the_log_a_watch_knows_a_range(cluster, crowd, monkeypatch):
     assert "no READ on Topic '__consumer_offsets'" in watched.rebalances_doubt.why
 
 
+@pytest.mark.few(1)
 def test_the_history_has_a_row_for_each_target_assignment(cluster, crowd):
     join_at_once(cluster, crowd)
     for member_id in [*crowd.epochs][1:]:

@@ -96,6 +96,7 @@ def serve(name, password, client_first, salt, count):
     return first.encode(), check
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @settings(max_examples=20, deadline=None)
 @given(st.text(min_size=1), st.text(min_size=1), st.binary(min_size=1, max_size=40), st.sampled_from(["256", "512"]))

@@ -52,6 +52,7 @@ def only(machine, kept):
     return without(machine, [name for name in (*INVARIANTS, *ENDINGS, *healing) if name != kept])
 
 
+@pytest.mark.few(1)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("machine", "kept", "name"), sized(CASES[::9], CASES), ids=lambda value: value if isinstance(value, str) else None

@@ -42,6 +42,7 @@ def test_every_property_has_a_coordinator_that_breaks_it():
     assert {name for _, name in CASES} == CONSUMER_MUTANTS.keys()
 
 
+@pytest.mark.few(1)
 @pytest.mark.slow
 @pytest.mark.timeout(1_800)
 @pytest.mark.parametrize(("kept", "name"), sized(CASES[::6], CASES))

@@ -98,6 +98,7 @@ FACTS = (
 ENOUGH = 1_000
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.kafka
 @pytest.mark.timeout(600)

@@ -127,6 +127,7 @@ def test_a_line_without_an_end_costs_no_memory_and_hides_no_other(tmp_path):
     assert reasons(log) == 1
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("spoil", [lambda data: data[:-9], lambda data: data[:20] + b"\xff" * 8 + data[28:]])
 def test_a_damaged_gzipped_log_is_an_error_that_names_it(tmp_path, spoil):
     import gzip

@@ -298,6 +298,7 @@ def _world(consumer):
     return next(each for each in usual if (each.session, each.cadence) == (30_000, 1_000))
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("consumer", [False, True])
 @pytest.mark.parametrize(("instance_id", "silence_ms"), [("i", 20_000), (None, 31_000)])
 def test_a_member_that_left_while_there_was_nothing_to_consume_is_not_called_dead(consumer, instance_id, silence_ms):

@@ -32,6 +32,7 @@ def harmed(rng, table, share):
     return pa.Table.from_pylist(rows, RAW)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.slow
 def test_records_of_a_real_log_with_wrong_bytes(seed):
@@ -56,6 +57,7 @@ def test_random_groups_with_wrong_bytes():
         assert set(derive(raw).tables) >= {"silver_commit", "gold_rebalance"}
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.slow
 def test_segments_with_wrong_bytes(tmp_path, seed):
@@ -106,6 +108,7 @@ def claims(count, tail):
     return head + struct.pack(">i", count) + bytes(tail)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("count", [2**31 - 1, 100_000, -5])
 def test_lengths_that_lie_cost_nothing(count):
     """Each of 300 values of 40 kB says that there are many members in it."""

@@ -43,6 +43,7 @@ def printed(table, *, all_batches):
     return rows
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.slow
 def test_every_line_is_kafkas(kind):

@@ -59,6 +59,7 @@ def assumed(prediction):
     return [text for text in prediction.caveats if text.startswith("assumed about the broker and the group")]
 
 
+@pytest.mark.few(1)
 @pytest.mark.kafka
 @pytest.mark.slow
 @pytest.mark.parametrize(

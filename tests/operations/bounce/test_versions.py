@@ -144,6 +144,7 @@ def consumers(**settings):
 OWN_FIRST = {"group.consumer.assignors": "com.example.Own,org.apache.kafka.coordinator.group.assignor.UniformAssignor"}
 
 
+@pytest.mark.long
 def test_a_default_assignor_that_kgm_does_not_know_leaves_open_what_moves():
     """Without the member that goes the group may get com.example.Own: all 12 partitions may move then."""
     plan = Plan(scale_in=("member-1",))

@@ -46,7 +46,7 @@ def foreseen(group, *, draws, seed=1, restart_time_ms=RESTART_TIME_MS, gates=Non
     return one.prediction
 
 
-@pytest.mark.few(1)
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(sized(4, 40)))
 def test_a_drain_foresees_what_simulate_bounce_does(seed):
     chance = random.Random(first_seed() + seed)

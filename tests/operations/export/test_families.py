@@ -151,7 +151,7 @@ def test_of_a_metric_with_too_many_series_only_their_number_is_kept():
     assert (state.count, [*state.rows]) == (5, [])
 
 
-@pytest.mark.few(1)
+@pytest.mark.long
 @pytest.mark.parametrize(("write", "read", "encode"), [(*FORMATS[0], in_openmetrics), (*FORMATS[1], in_prometheus)])
 def test_pieces_are_together_what_prometheus_client_writes_at_once(write, read, encode):
     offsets = [offset(f"topic-{number % 7}", number, number) for number in range(12_345)]

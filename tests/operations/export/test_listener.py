@@ -121,6 +121,7 @@ def test_a_request_ends_in_time(listener, mocker):
         assert connection.recv(1000) == b""
 
 
+@pytest.mark.long
 def test_one_that_does_not_read_ends_in_time_and_locks_nobody_out(listener, mocker):
     """The answer is larger than what the kernel takes."""
     answer = bytes(30 << 20)

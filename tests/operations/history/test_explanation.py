@@ -73,6 +73,7 @@ def test_what_is_not_there(history, segments, tmp_path):
         open_history(segments, most_bytes=1000)
 
 
+@pytest.mark.long
 def test_only_what_was_in_the_time(history, segments):
     second = history.rebalances("billing")[1].timestamp
     part = explain("billing", segments, since_ms=second, until_ms=second + 1)
@@ -80,6 +81,7 @@ def test_only_what_was_in_the_time(history, segments):
     assert part.rebalance == part.rebalances[0]
 
 
+@pytest.mark.long
 def test_a_brokers_log_replaces_what_was_inferred(segments, tmp_path):
     log = tmp_path / "server.log"
     log.write_text(

@@ -94,6 +94,7 @@ def copied(kafka, folder):
     return History(source=HistorySource(path=folder, kind=SourceKind.SEGMENTS), tables=tables)
 
 
+@pytest.mark.long
 def test_the_answers_are_those_of_the_segments(kafka, groups, tmp_path):
     source, whole = copied(kafka, tmp_path), live(kafka, None)
     for group in groups:

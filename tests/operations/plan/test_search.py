@@ -135,6 +135,7 @@ def doubly_owned(group):
     return replace(group, members=(first, replace(second, assignment=first.assignment), *others))
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("group", [shrunk(made_up(3, 9, STATIC)), doubly_owned(made_up(3, 9, STATIC))])
 def test_a_plan_costs_what_its_scenario_says_whatever_was_assigned(group):
     """And what a play of it by hand says."""
@@ -260,6 +261,7 @@ def test_no_session_is_advised_that_changes_nothing_or_cannot_be(restart_time_ms
     assert "session-timeout" not in {one.name for one in found.what_ifs}
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("percent", "away"), [(75, 1), (50, 2)])
 def test_partitions_that_have_to_be_consumed_limit_how_many_members_are_away(percent, away):
     """Each of four static members owns a quarter of the partitions."""
@@ -294,6 +296,7 @@ def test_what_ifs_are_those_that_the_group_is_not():
     assert names(made_up(2, 4, STATIC, "cooperative-sticky")) == {"consumer"}
 
 
+@pytest.mark.long
 def test_the_same_seed_and_budget_give_the_same_answer():
     """Also where the budget ends the search, which is counted in simulated requests."""
     group = made_up(6, 12, DYNAMIC)

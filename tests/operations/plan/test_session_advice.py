@@ -57,6 +57,7 @@ def test_with_the_advised_timeout_nothing_moves_and_with_a_shorter_one_it_does()
     assert (one.session_timeout_now_ms, one.members) == (45_000, 4)
 
 
+@pytest.mark.long
 def test_the_price_is_the_time_until_others_have_the_partitions_of_a_member_that_died():
     """Two partitions, from its last heartbeat until its session has ended."""
     one = advice()
@@ -75,6 +76,7 @@ def test_few_restarts_are_no_evidence_of_rare_ones():
     assert advice(times_ms=tuple(range(1_000, 41_000, 100))).caveats == ()
 
 
+@pytest.mark.long
 def test_a_timeout_that_the_broker_does_not_accept_is_said():
     one = advice(plan=replace(ALL, settings={"group.max.session.timeout.ms": "60000"}))
     assert any("accepts at most 60 s" in text for text in one.caveats)

@@ -318,6 +318,7 @@ def test_a_backlog_that_is_committed_once_it_is_handled_is_no_death():
     assert "it may have polled" in liveness.why
 
 
+@pytest.mark.long
 def test_a_watch_as_long_as_the_hint_says_ends_in_a_verdict_where_nobody_else_commits():
     """The log does not show then for how long a member that was killed has committed nothing."""
     simulation = Simulation(0, session_ms=1_800_000)

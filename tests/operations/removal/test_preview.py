@@ -176,6 +176,7 @@ def in_racks(*racks, assignor="range", library="java"):
 RACKS = [("r1", "r2", "r3"), ("r1", "r1", "r1"), ("r1", None, None), (None, None, "r1"), (None, None, None)]
 
 
+@pytest.mark.few(9)
 @pytest.mark.parametrize("racks", RACKS)
 @pytest.mark.parametrize(
     ("assignor", "library"),

@@ -61,6 +61,7 @@ def refuse_descriptions(proxy):
     proxy.always(ApiKey.DESCRIBE_GROUPS, Edit(refuse))
 
 
+@pytest.mark.long
 def test_a_resume_that_could_not_look_acknowledges_nothing_in_a_step(units, proxy, resume, tmp_path):
     units.faults["a"] = lambda units, name: restart(units, "b") or restart(units, name)
     killed_at(units, tmp_path, COMMAND_ENDED, "after", rollout_of(units, "a", "b"))
@@ -72,6 +73,7 @@ def test_a_resume_that_could_not_look_acknowledges_nothing_in_a_step(units, prox
     assert B_RESTARTED in looked.err
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("line", "calls"), [(PLANNED, []), (STEP_ENDED, [("restart", "a")])])
 def test_a_resume_that_could_not_look_acknowledges_nothing_before_a_step(units, proxy, resume, tmp_path, line, calls):
     killed_at(units, tmp_path, line, "after", rollout_of(units, "a", "b"))

@@ -94,7 +94,7 @@ def test_no_second_command_runs_while_the_first_still_runs(units, tmp_path):
     assert "the command of a that an earlier run started is still running" in resumed.err
 
 
-@pytest.mark.few(1)
+@pytest.mark.long
 @pytest.mark.parametrize("is_on_failure", [False, True], ids=["the command", "the command of --on-failure"])
 def test_one_that_is_being_ended_is_ended_before_an_interrupted_kgm(units, tmp_path, is_on_failure):
     told = tmp_path / "told"

@@ -51,6 +51,7 @@ def units(server, group, tmp_path):
         yield joined
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", sized([*FAULTS][:2], FAULTS))
 def test_a_fault_in_the_removal(units, proxy, tmp_path, name):
     faults, told = FAULTS[name]

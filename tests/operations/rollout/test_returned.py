@@ -133,6 +133,7 @@ def test_a_member_that_comes_back_at_once_is_not_removed(units, proxy, running_t
     assert units.calls[:2] == [("stop", "a"), ("stop", "a")]
 
 
+@pytest.mark.long
 def test_a_journal_of_an_earlier_version(units, proxy, running_then, tmp_path):
     """It does not say which process a command has stopped: that was the one before the step."""
     journal = tmp_path / "j.ndjson"

@@ -253,6 +253,7 @@ def test_another_member_that_is_restarted_meanwhile_stops_the_rollout(units, rol
     assert "c, which is not part of the step, has been restarted" in ended.err
 
 
+@pytest.mark.long
 def test_a_deviation_during_a_command_is_reported_with_what_the_command_has_done(units, start):
     """The member is restarted after the deviation was seen, so only a later poll shows it."""
     told = threading.Event()
@@ -426,6 +427,7 @@ def test_a_signal_ends_kgm_and_not_the_command(units, start, resume, tmp_path, n
     assert restarted(units) == NAMES
 
 
+@pytest.mark.long
 def test_a_signal_during_the_command_on_failure_leaves_the_failure_in_the_document(units, start):
     begun, release = threading.Event(), threading.Event()
 
@@ -453,6 +455,7 @@ def test_a_signal_during_the_command_on_failure_leaves_the_failure_in_the_docume
     assert error["facts"][-1] == "0 of 3 steps done; step 1 (a) has begun"
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("change", "code", "message"),
     [

@@ -117,7 +117,7 @@ def test_what_happened_in_a_step_that_a_signal_ended_counts(units, start, held, 
     assert "not as predicted" in observed["text"]
 
 
-@pytest.mark.few(1)
+@pytest.mark.long
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_only_what_happened_until_then_is_acknowledged(units, start, tmp_path, held, number):
     """The command fails, which is acknowledged; the next run is ended by a signal, which is not."""

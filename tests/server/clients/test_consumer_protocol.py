@@ -239,6 +239,7 @@ def test_the_removal_of_the_last_member_with_the_new_protocol_is_announced(serve
         assert group(served).group_type == "classic"
 
 
+@pytest.mark.long
 def test_many_members(served):
     """Twenty members of one group settle, and go on when five of them are killed."""
     set_for_group(served, consumer_session_timeout_ms=4_000)

@@ -234,6 +234,7 @@ def test_idempotent_and_compressing_producers(cluster, codec):
     assert ends == [500] * 6
 
 
+@pytest.mark.long
 def test_many_static_members_bounced_at_once_disturb_nobody(cluster):
     count, each = 60, 4
     server = cluster({"t": count}, group_initial_rebalance_delay_ms=500)

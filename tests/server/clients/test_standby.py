@@ -82,6 +82,7 @@ def test_without_a_plan_each_of_them_costs_one(cluster):
         assert group(server).generation == generation + 3
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("kind", "assignor"),
     [

@@ -55,6 +55,7 @@ def run(served, looks):
     asyncio.run(main())
 
 
+@pytest.mark.long
 def test_a_full_collection_waits_for_a_quiet_moment(collected, monkeypatch):
     requests = iter(range(10**9))
     monkeypatch.setattr(gc, "get_count", lambda: (0, 0, quiet_collections._DUE))
@@ -96,6 +97,7 @@ def test_what_a_collection_has_left_is_skipped_until_nobody_has_asked_for_long(c
     assert len(unfrozen) == 4
 
 
+@pytest.mark.long
 def test_the_collector_is_left_as_it_was(collected):
     gc.unfreeze()  # what the collection of the tests has frozen
     before = gc.get_threshold()
@@ -103,6 +105,7 @@ def test_the_collector_is_left_as_it_was(collected):
     assert (gc.get_threshold(), gc.get_freeze_count()) == (before, 0)
 
 
+@pytest.mark.long
 def test_clients_that_come_and_go_leave_hardly_any_garbage():
     """Otherwise a server that seldom collects would grow."""
     options = ServerOptions(topics={"orders": 4}, settings=BrokerSettings(group_initial_rebalance_delay_ms=0))

@@ -95,6 +95,7 @@ def test_static_members_go_on_after_sigkill(tmp_path):
         assert [said for said in served.said if "truncated" not in said] == []
 
 
+@pytest.mark.long
 def test_a_member_that_restarts_during_the_outage_comes_back_to_its_partitions(tmp_path):
     with (
         ServedProcess(tmp_path / "data", "--topic", "t:6", *SETTINGS) as served,

@@ -97,6 +97,7 @@ def test_kafka_answers_as_it_is_written(theme, kafkas):
     assert not found, "\n\n".join(found)
 
 
+@pytest.mark.few(9)
 @pytest.mark.slow
 @pytest.mark.parametrize("theme", THEMES)
 def test_kgm_answers_as_kafka_does(theme, ours):

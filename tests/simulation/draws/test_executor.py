@@ -55,7 +55,7 @@ def test_a_task_gives_the_same_draw_here_and_in_any_number_of_processes(simulati
             assert len(executor.process_ids) == (processes if processes > 1 else 0)
 
 
-@pytest.mark.few(1)
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("membership", Membership)
 def test_a_prediction_does_not_depend_on_who_plays(membership):
@@ -72,6 +72,7 @@ def test_what_takes_no_time_is_played_here(simulation):
         assert executor.process_ids == ()
 
 
+@pytest.mark.long
 def test_draws_of_a_process_that_is_killed_are_played_here(simulation):
     expected = list(HERE.play(simulation, TASKS, never))
     with ParallelDrawExecutor(2, worth_s=0) as executor:

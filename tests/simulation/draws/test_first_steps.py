@@ -24,6 +24,7 @@ def one_restarts(group):
     return Plan(bounce=ids(group, 0), restart_time_ms=10_000)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("group", FLEET, ids=[f"{group.assignor}-{group.type}-{group.group_id}" for group in FLEET])
 def test_draws_are_the_same_after_other_draws(group):
     shared = Simulation.of(group, one_restarts(group))

@@ -27,6 +27,7 @@ def events(outcome, name):
     return [event.member for event in outcome.timeline if event.event == name]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("assignor", ["uniform", "range"])
 @pytest.mark.parametrize("rolling", [None, Rolling(max_unavailable=1)])
 def test_static_members_that_are_closed_and_come_back_in_time_move_nothing(assignor, rolling):
@@ -169,6 +170,7 @@ def test_only_what_has_to_move_moves_when_members_join():
     )
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("membership", [STATIC, DYNAMIC])
 def test_no_draw_refuses_one_of_several_that_join_at_the_same_time(membership):
     """Whatever the timing: a client has one heartbeat under way at a time. Seen on Kafka 4.3.0, twice, and with three
@@ -191,6 +193,7 @@ def test_a_scenario_for_which_no_time_is_left_does_not_cost_the_prediction():
     assert [type(one) for one in found.errors] == [TimedOutError]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("session_ms", [5_000, 10_000])
 def test_heartbeats_are_more_frequent_than_sessions_are_long(session_ms):
     """Kafka 4.0.1 and 4.3.0 refuse a longer interval (INVALID_CONFIG); so where the interval is not known, the default of
@@ -257,6 +260,7 @@ def test_a_regular_expression_is_taken_as_what_is_assigned():
     assert sum("regular expression" in caveat for caveat in origin.caveats) == 1
 
 
+@pytest.mark.long
 def test_heartbeats_that_are_left_out_keep_sessions_alive():
     """An hour of a stable group, in which no session may end, costs next to nothing."""
     group = consumers(20, 40)

@@ -55,7 +55,7 @@ def changes_of_hands(holdings):
     )
 
 
-@pytest.mark.few(1)
+@pytest.mark.long
 @pytest.mark.parametrize("assignor", ["range", "sticky", "cooperative-sticky"])
 @pytest.mark.parametrize("membership", [STATIC, DYNAMIC])
 @pytest.mark.parametrize("stop", [Stop.CLEAN, Stop.CRASH])

@@ -83,7 +83,7 @@ SCENES = {
 }  # fmt: skip
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("scene", SCENES)
 def test_what_really_happened_is_within_the_ranges(scene):
     members, static, plan, real = SCENES[scene]
@@ -100,6 +100,7 @@ def test_what_really_happened_is_within_the_ranges(scene):
     assert any("at most once in 10 s" in caveat for caveat in scenario.caveats)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("assignor", ["uniform", "range"])
 @pytest.mark.parametrize("rolling", [None, Rolling()])
 def test_static_members_that_are_back_in_time_keep_what_they_have(assignor, rolling):
@@ -112,6 +113,7 @@ def test_static_members_that_are_back_in_time_keep_what_they_have(assignor, roll
     assert not any("at most once in 10 s" in caveat for caveat in scenario.caveats)
 
 
+@pytest.mark.long
 def test_a_static_member_that_returns_too_late_has_one_result():
     """As on the real broker, each time: 2 epochs, 2 assignments, 6 handovers."""
     group = described(STATIC_THREE, static=True)

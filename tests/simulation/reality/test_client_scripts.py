@@ -226,6 +226,7 @@ def requests(world: ManualWorld) -> list[tuple[object, ...]]:
     return [row for row in rows if row is not None]
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("library", PLAYED, ids=lambda library: library.value)
 @pytest.mark.parametrize(("assignor", "membership"), KINDS)
 def test_scripted_members_send_what_real_clients_send(sent, library, assignor, membership):
@@ -309,6 +310,7 @@ def sent_after_pause() -> Iterator[dict[Kind, list[tuple[object, ...]]]]:
         yield results
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("library", PLAYED, ids=lambda library: library.value)
 @pytest.mark.parametrize(("assignor", "membership"), PAUSED_KINDS)
 def test_scripted_members_come_back_from_a_pause_as_real_clients_do(sent_after_pause, library, assignor, membership):

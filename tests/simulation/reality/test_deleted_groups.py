@@ -69,6 +69,7 @@ def _counters(values: Sequence[Message | None]) -> list[int]:
     return generations or [one.epoch for one in values if isinstance(one, ConsumerGroupMetadataValue)]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("protocol", "has_offsets"),
     sized([("classic", True), ("consumer", False)], [*itertools.product(["classic", "consumer"], [False, True])]),

@@ -99,6 +99,7 @@ def test_the_same_seed_says_the_same():
     assert predicted(**plan) == predicted(**plan)
 
 
+@pytest.mark.long
 def test_what_is_supposed_is_said_and_can_be_set():
     texts = predicted(streams_group(session_timeout_ms=None), bounce=M_3).caveats
     assert texts[0].startswith("4 active tasks to be assigned again")
@@ -125,6 +126,7 @@ def version(text):
     return BrokerVersion.parse(text)
 
 
+@pytest.mark.long
 def test_a_broker_without_an_initial_delay_assigns_each_member_that_joins():
     """GroupCoordinatorConfig of 4.1 has neither setting, and that of 4.2 only the delay. Of two processes with two
     threads that were restarted together, a real 4.1.1 gave tasks to the first thread, then to each that joined."""
@@ -210,6 +212,7 @@ HOUR_MS = 3_600_000
 NO_OFFSETS = (OffsetSnapshot("t", 0, None, 0, None, None, None),)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("stop", Stop)
 @pytest.mark.parametrize(
     ("group", "away_ms", "is_deleted"),

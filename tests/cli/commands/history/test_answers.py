@@ -187,6 +187,7 @@ SERVER_LOG = (
 )
 
 
+@pytest.mark.long
 def test_a_brokers_log_turns_inference_into_fact(answer, asked, tmp_path):
     log = tmp_path / "server.log"
     log.write_text("Java stack traces and other lines\n" + SERVER_LOG)

@@ -115,6 +115,7 @@ def at_the_end(tables):
     return {row.member_id for row in tables.rows(TenureRow, RowFilter()) if row.to_offset is None}
 
 
+@pytest.mark.few(1)
 def test_a_member_whose_partitions_others_got_is_gone(opened, capsys):
     captures = left_in_between(6)
     where = opened(captures)
@@ -147,6 +148,7 @@ def test_a_member_is_gone_also_if_the_rest_of_the_log_is_clean_too():
     assert at_the_end(tables) == there(captures) == {"a", "c", "d"}
 
 
+@pytest.mark.few(1)
 def test_a_member_of_which_nothing_shows_whether_it_is_there_is_not_awaited(opened, capsys):
     """It had no partition, so nobody got one of its partitions."""
     captures = left_in_between(1)
@@ -228,6 +230,7 @@ def deleted_in_between(kind):
     return captures
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("kind", [ConsumerLog, Log], ids=["consumer", "commits only"])
 def test_a_group_that_was_deleted_in_between_is_not_said_to_be_there(kind, opened, capsys):
     captures = deleted_in_between(kind)

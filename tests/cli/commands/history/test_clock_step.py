@@ -73,6 +73,7 @@ def test_commits_with_falling_times_show_no_stop(segments, capsys):
     assert last["cause"] == "departure"
 
 
+@pytest.mark.long
 def test_times_that_are_unknown_or_outside_the_calendar(tmp_path, capsys):
     """Kafka writes -1 for no time; no date is beyond the year 9999."""
     for number, start in enumerate((-1 - 1_000, 2**62)):

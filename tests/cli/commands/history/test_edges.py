@@ -93,6 +93,7 @@ def test_help_imports_nothing_heavy():
     assert done.stderr == ""
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_reader_that_goes_away_is_no_error(store):
     command = [*KGM, "history", "rebalances", "--store", str(store), "-o", "ndjson"]
@@ -154,6 +155,7 @@ def test_nor_is_a_generation_in_records_that_cannot_be_read(capsys, tmp_path):
     assert "generations in the history: 1, 2, 3, 4, 5, 6" in err
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_the_next_command_is_about_the_last_rebalance_of_the_busiest_group(capsys):
     code, out, _ = said(capsys, "rebalances", "--source", SEGMENTS, "-o", "json")

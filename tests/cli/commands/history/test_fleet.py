@@ -1,5 +1,7 @@
 """`kgm history simulate-fleet` on a real log."""
 
+import pytest
+
 from kgm.history.store.final_state import final_groups
 from kgm.history.store.query import RowFilter
 from kgm.simulation.fleet import OUT_OF_TIME
@@ -26,6 +28,7 @@ def test_every_group_of_the_end_is_played_or_says_why_not(answer, tables):
     assert types == {"classic", "consumer"}
 
 
+@pytest.mark.long
 def test_scenarios_a_window_and_a_limit(answer, asked):
     every = answer("rebalances", "ledger")["rebalances"]
     found = answer("simulate-fleet", "ledger", "--until", every[1]["at"], "--scenario", "each,scale-in", "--draws", "1")
@@ -37,6 +40,7 @@ def test_scenarios_a_window_and_a_limit(answer, asked):
     assert asked("simulate-fleet", "--draws", "0")[0] == 2
 
 
+@pytest.mark.long
 def test_a_drain_of_a_host(answer, asked, tables):
     members = [
         (each.snapshot.group_id, member)

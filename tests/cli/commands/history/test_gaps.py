@@ -36,7 +36,7 @@ def where(request, log, tmp_path):
     return ["--source", f"parquet:{tmp_path / 'raw'}"]
 
 
-@pytest.mark.few(12)
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     "words",
     [
@@ -57,6 +57,7 @@ def test_every_answer_says_it(words, where, capsys):
     assert _SAYS in warning
 
 
+@pytest.mark.few(1)
 def test_the_page_says_it_too(where, tmp_path, capsys):
     assert run(["history", "explain", GROUP, *where, "--report", str(tmp_path / "explain.html")]) == 0
     assert run(["history", "churn", *where, "--report", str(tmp_path / "churn.html")]) == 0

@@ -91,6 +91,7 @@ def test_the_command_that_it_prints_next_names_odd_ids_too(tmp_path, capsys):
     assert json.loads(capsys.readouterr().out)["data"]["plan"]["scale_in"] == ["a,{b,c}"]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "more",
     [

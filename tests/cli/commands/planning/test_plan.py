@@ -67,6 +67,7 @@ def test_plans_have_their_flags_their_scenario_and_the_line_that_carries_them_ou
         assert scenario == plan["scenario"]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("is_typed", [True, False])
 def test_the_line_that_it_prints_is_one_that_rollout_takes(server, group, form, is_typed, capsys, monkeypatch):  # noqa: F811
     form("a", "b", "c")
@@ -184,6 +185,7 @@ def test_its_timeout_ends_the_search(kgm, monkeypatch, timeout, is_late):
     assert ("were tried" in out) is is_late
 
 
+@pytest.mark.long
 def test_restarts_that_were_seen_advise_on_the_session_timeout(kgm, tmp_path):
     times = tmp_path / "restarts"
     times.write_text("20s\n25s\n90s\n")

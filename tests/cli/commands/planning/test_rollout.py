@@ -71,6 +71,7 @@ def test_it_does_not_go_on_without_being_asked(units, rollout, monkeypatch):
     assert "[y/N]" not in error
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("answer", "code"), [("y\n", 0), ("YES\n", 0), ("n\n", 6), ("\n", 6), ("", 6), ("yep\n", 6)])
 def test_at_a_terminal_it_shows_the_steps_and_asks(units, rollout, monkeypatch, answer, code):
     monkeypatch.setattr("sys.stdin", Person(answer))
@@ -116,6 +117,7 @@ PLANS = (
 )
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("words", "batches", "understood"), PLANS)
 def test_the_same_words_mean_the_same_plan_in_a_simulation_and_in_a_rollout(
     words, batches, understood, units, rollout, capsys

@@ -214,6 +214,7 @@ DAMAGE = (
 )
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(("damage", "message"), DAMAGE)
 def test_what_no_rollout_has_written_is_refused(damage, message, stopped, resume, tmp_path):
     lines = documents(stopped)
@@ -338,7 +339,7 @@ def lengths(tmp_path):
     return [len(line) for line in (tmp_path / "j.ndjson").read_bytes().splitlines(keepends=True)]
 
 
-@pytest.mark.few(1)
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("most_bytes", [10, 300], ids=["not even the mark", "the plan"])
 def test_a_rollout_whose_plan_cannot_be_written_leaves_nothing_behind(limited, tmp_path, most_bytes):
@@ -440,6 +441,7 @@ def test_an_interrupted_rollout_names_its_journal_only_if_there_is_one(is_there,
 # -- a state folder that cannot be written -----------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_a_disk_that_is_full_for_the_owner_of_the_lock_is_no_internal_error(limited, tmp_path):
     """The text only informs others: the mark of the plan, which must be kept, refuses the rollout."""
     code, err = limited(0)

@@ -130,6 +130,7 @@ def test_a_group_without_restarts_gets_no_advice():
 MISSED_BY_FEW_DRAWS = (1052, 2010, 2046, 3053, 3114)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", sized(range(100, 101), [*range(100, 112), *MISSED_BY_FEW_DRAWS]))
 def test_gains_are_what_really_happens(seed):
     """Random groups: how many rebalances and moves there are less when the same is done to the changed group."""

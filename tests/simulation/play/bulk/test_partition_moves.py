@@ -88,7 +88,7 @@ def assert_same(moves, group, twin):
         assert held[0] == held[1]
 
 
-@pytest.mark.few(15)
+@pytest.mark.few(4)
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("seed", range(30))
 def test_members_on_their_way_to_changing_targets(version, seed):

@@ -101,7 +101,7 @@ def test_static_members_restart_between_rebalances_of_dynamic_ones(assignor, res
     assert runner.bulk.played >= 12
 
 
-@pytest.mark.few(1)
+@pytest.mark.long
 @pytest.mark.parametrize("assignor", ["range", "cooperative-sticky"])
 def test_a_leader_that_does_not_know_all_topics_is_played_by_events(assignor):
     """Members of kafka-python, two of three of which subscribe to one of two topics: a new leader leaves the other one
@@ -172,7 +172,7 @@ def test_a_rebalance_in_which_several_members_leave_or_join_before_others_notice
     assert runner.bulk.played, runner.bulk.failed
 
 
-@pytest.mark.few(1)
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(sized(2, 12)))
 def test_a_cooperative_group_with_messages_that_are_slow(seed):
     """A slow SyncGroup is refused when the next rebalance has begun; its member does not learn what it was assigned,
