@@ -27,7 +27,7 @@ def until(
     timeout_s: float = 60,
     *,
     accept: Callable[[T], object] = bool,
-    every_s: float = 0.01,
+    every_s: float = 0.02,
 ) -> T:
     """Call `look` every `every_s` seconds until `accept` is true of what it returns; return that. A look that takes
     long, such as a request to a broker, is repeated less often, which leaves the processors to what is waited for.

@@ -316,12 +316,12 @@ def test_a_breach_is_an_error_of_the_document(quiet, tmp_path):
     bootstrap, group = quiet
     path = tmp_path / "before.json"
     document = json.loads(kgm("describe", group, "-b", bootstrap, "-o", "json").out)
-    document["data"]["groups"][0]["members"][0]["assignment"] = {}
+    document["data"]["groups"][0]["members"][0]["assignment"]["another"] = [0, 1, 2]
     path.write_text(json.dumps(document))
     done = kgm("watch", group, "-b", bootstrap, "--baseline", str(path), "--expect-no-moves", "-o", "json")
     document = json.loads(done.out)
     assert (done.code, document["errors"][0]["code"]) == (8, "CONDITION_NOT_MET")
-    assert document["data"]["groups"][0]["breach"].startswith("3 partitions moved")
+    assert document["data"]["groups"][0]["breach"] == "3 partitions moved: another[0-2] seat-0 -> no consumer"
 
 
 def test_a_reader_that_goes_away_ends_it(quiet):
