@@ -53,7 +53,7 @@ DEFAULTS: Final[Mapping[str, str]] = {
     "offsets.topic.num.partitions": "4",
     "transaction.state.log.num.partitions": "2",
     "share.coordinator.state.topic.num.partitions": "2",
-    "broker.heartbeat.interval.ms": "250",
+    "broker.heartbeat.interval.ms": "500",
     # Otherwise a controller that has nothing to do writes a record every half second.
     "metadata.max.idle.interval.ms": "0",
     # To fit into a small heap and two cores.
