@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -102,11 +103,34 @@ class DemoConsumer:
         self.owned -= {partition.partition for partition in partitions}
 
 
+@contextlib.contextmanager
+def _interrupted_afterwards() -> Iterator[None]:
+    """Ctrl-C takes effect at the end: while confluent-kafka is imported and makes a client, it would become another
+    error, or end the process without its exit code."""
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        yield
+        return
+    came: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _frame: came.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if came:
+        raise KeyboardInterrupt
+
+
+def _producer(settings: dict[str, Any]) -> Any:
+    with _interrupted_afterwards():
+        from confluent_kafka import Producer
+
+        return Producer(settings)
+
+
 def produce(bootstrap: str, topic: str, count: int) -> None:
     """Send `count` records, spread over the topic's partitions. Raises KgmError."""
-    from confluent_kafka import Producer
-
-    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5})
+    producer = _producer({"bootstrap.servers": bootstrap, "linger.ms": 5})
     for number in range(count):
         producer.produce(topic, value=f"payment {number}", key=str(number))
     if producer.flush(10):
@@ -116,9 +140,7 @@ def produce(bootstrap: str, topic: str, count: int) -> None:
 @contextlib.contextmanager
 def feed(bootstrap: str, topic: str, partitions: int) -> Iterator[None]:
     """Send a record to each partition every 0.2 s, in a separate thread."""
-    from confluent_kafka import Producer
-
-    producer = Producer({"bootstrap.servers": bootstrap})
+    producer = _producer({"bootstrap.servers": bootstrap})
     ended = threading.Event()
 
     def run() -> None:

@@ -160,7 +160,9 @@ def test_members_that_the_broker_would_refuse_are_not_restarted(broker, tmp_path
     """A consumer group takes no new process of a killed static member before the session of the old one has ended, and
     librdkafka gives up. Where something starts it again, the rollout can wait for it."""
     group = f"rollout-refused-{code}"
-    ended, calls = carried_out(broker, tmp_path, group, "--stop", "crash", "--dry-run", "--draws", "20", *words, protocol="consumer")
+    ended, calls = carried_out(
+        broker, tmp_path, group, "--stop", "crash", "--dry-run", "--draws", "20", *words, protocol="consumer"
+    )
     assert (ended.code, calls) == (code, []), ended
     refused = "the broker would refuse app-1, app-2, app-3, and nothing starts them again"
     assert (refused in ended.err) == (code == 6), ended
