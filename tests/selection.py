@@ -179,7 +179,7 @@ def _test_files(path: Path) -> list[Path]:
 
 #: The point, as a share of the files that take a while, by which the last file that mostly waits has started: none of
 #: them starts when the others end.
-_WAITING_BEGINS = 0.6
+_WAITING_BEGINS = 0.8
 
 
 #: What is expensive and lives in a worker, such as a JVM with Spark: the files that use it run in the same worker.
