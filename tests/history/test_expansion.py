@@ -144,7 +144,7 @@ def test_gigabytes_in_a_small_file_are_refused_before_they_are_there(command, tm
     assert peak_kib < MOST_KIB
 
 
-@pytest.mark.few(1)
+@pytest.mark.long
 @pytest.mark.parametrize(
     "kind",
     [lambda: commits(165_000), lambda: groups(40_000), lambda: consumers(40_000), lambda: members(1, 250_000)],

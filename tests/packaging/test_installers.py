@@ -46,6 +46,7 @@ def test_uvx_runs_the_demo_and_leaves_nothing(run, wheels, tmp_path):
     assert not (tmp_path / "bin").exists()
 
 
+@pytest.mark.long
 def test_uv_tool_installs_the_command(run, wheels, tmp_path):
     run(needs("uv"), "tool", "install", "--offline", "--no-index", "--find-links", str(wheels), "kafka-kgm")
     assert run(str(tmp_path / "bin" / "kgm"), "--version") == f"kgm {__version__}\n"

@@ -82,6 +82,7 @@ def test_it_runs_with_python_alone(zipapp, first_run):
     assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before
 
 
+@pytest.mark.long
 def test_what_no_package_was_installed_for_is_said_in_one_line(zipapp, cache, tmp_path):
     """The packages are those that kgm requires, without any extra."""
     code, out, err = run(zipapp, cache, "demo")

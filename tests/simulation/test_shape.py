@@ -70,6 +70,7 @@ DRAINS = st.builds(
 )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("restart_time_ms", [None, 10_000])
 def test_a_group_of_a_mixed_fleet_has_the_prediction_that_it_has_alone(restart_time_ms):
     """And where nothing is left to chance, what it has by its own names; in groups of each kind, as brokers describe

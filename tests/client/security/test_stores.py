@@ -159,6 +159,7 @@ def test_without_the_extra_pkcs12_is_refused_with_the_command_that_converts_it(
     make_security(SSL | settings | {"ssl.key.password": KEY_PASSWORD})
 
 
+@pytest.mark.long
 @pytest.mark.kafka
 def test_jks_is_refused_with_the_command_that_converts_it(certificates, tmp_path):
     source = certificates.client.p12_file

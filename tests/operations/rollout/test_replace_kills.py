@@ -62,7 +62,7 @@ def test_a_killed_rollout_is_resumed(units, tmp_path, number, how):
         assert units.calls.count((verb, "a")) in ((1, 2) if unknown else (1,)), units.calls
 
 
-@pytest.mark.few(1)
+@pytest.mark.long
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_rollout_that_is_interrupted_in_a_removal_ends(units, proxy, tmp_path, number, code):
     """The member is removed, and the answer on its way: that is checked and recorded, but the member is not started. When

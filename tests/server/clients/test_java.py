@@ -102,6 +102,7 @@ def test_a_server_without_the_consumer_protocol_refuses_it(cluster):
         assert group(server) is None
 
 
+@pytest.mark.long
 def test_consumer_group_command(cluster):
     server = cluster()
     console_producer(server, [f"line {n}" for n in range(24)])

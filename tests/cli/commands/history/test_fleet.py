@@ -57,6 +57,7 @@ def test_a_drain_of_a_host(answer, asked, tables):
     assert asked("simulate-fleet", "--scenario", "drain")[0] == 2
 
 
+@pytest.mark.long
 def test_without_time_each_group_is_listed_as_missing(answer, asked):
     costs = answer("simulate-fleet", "--match", "k8-*", "--draws", "1", "--timeout", "1ms")["costs"]
     assert costs

@@ -351,7 +351,7 @@ def test_a_rollout_whose_plan_cannot_be_written_leaves_nothing_behind(limited, t
     assert not list((tmp_path / "state").rglob("*.plan"))
 
 
-@pytest.mark.few(1)
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("lines", [1, 2], ids=["step-begin", "command-begin"])
 def test_a_rollout_whose_journal_is_full_before_the_first_command_has_done_nothing(limited, tmp_path, lines):
