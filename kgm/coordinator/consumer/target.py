@@ -184,12 +184,16 @@ def range_changes(
 
 @lru_cache(maxsize=4)
 def _spans(counts: tuple[int, ...], members: int) -> list[Spans]:
-    """What each member gets of topics with so many partitions: blocks, the first of which have one partition more."""
+    """What each member gets of topics with so many partitions: blocks, the first of which have one partition more. No
+    partition is always the same span, so that spans differ only if targets do."""
     columns: list[list[int]] = []
     for count in counts:
         size, over = divmod(count, members)
         firsts = [at * size + min(at, over) for at in range(members)]
-        columns += firsts, [*firsts[1:], count]
+        ends = [*firsts[1:], count]
+        if not size:
+            firsts[over:] = ends[over:] = [0] * (members - over)
+        columns += firsts, ends
     return [*zip(*columns, strict=True)] if columns else [()] * members
 
 

@@ -95,3 +95,16 @@ def test_members_come_and_go(compared, seed):
     assert len(compared) > 20
     assert any(has_nothing for has_nothing, _ in compared) or max(topics.values()) > 1
     assert len(names) not in (1, 18) or {shares for _, shares in compared} == {len(names) == 18}
+
+
+def test_who_has_nothing_of_a_topic_that_grows_has_the_same_target(compared):
+    """There are more members than partitions, before and after."""
+    h = Consumers(topics={"a": 2, "b": 3})
+    members = [f"m{number}" for number in range(5)]
+    for each in members:
+        h.beat(each, names=["a", "b"], server_assignor="range")
+    h.topics({"a": 3, "b": 4})
+    done = len(compared)
+    for each in members:
+        h.beat(each, epoch=h.member(each).member_epoch)
+    assert len(compared) > done
