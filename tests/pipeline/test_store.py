@@ -412,7 +412,6 @@ def test_killed_at_every_step(store, environment, log, format):  # noqa: A002
     assert killed_at_steps(store, log, steps, format=format, environment=environment) > 1
 
 
-@pytest.mark.few(1)
 def test_a_reader_sees_one_whole_build_while_others_are_written(store, log, monkeypatch):
     source, grow = log
     build(store, source=source)

@@ -500,7 +500,6 @@ def _play(
     raise AssertionError("unreachable")
 
 
-@pytest.mark.few(8)
 @pytest.mark.kafka
 @pytest.mark.slow
 @pytest.mark.scenes

@@ -72,7 +72,6 @@ def removed(group, member_ids):
     group.heartbeat_until_stable()
 
 
-@pytest.mark.few(2)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_removal_did_what_was_told(cluster, wire, seed):
     group, chance = formed(cluster, wire, seed)
